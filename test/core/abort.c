@@ -34,7 +34,7 @@ static NOINLINE void down(struct mine *m, int depth)
 		ustack_abort();
 	if (m->m_seed % 7 == depth)
 		ustack_abort();
-	CHECK(array[depth * 8 + 15] == depth);
+	CHECK_IS(array[depth * 8 + 15], depth);
 }
 
 static void thread(void *arg)
@@ -85,8 +85,8 @@ static void with_lanes(int lanes)
 	tiny_run(&t);
 	CHECK(ended == NR + again && again == NR / 4 * 6);
 	for (i = 0; i <= lanes; i++) {
-		CHECK(t.t_sched.s_lane[i].l_bound == 0);
-		CHECK(t.t_sched.s_lane[i].l_owner == NULL);
+		CHECK_IS(t.t_sched.s_lane[i].l_bound, 0);
+		CHECK_IS(t.t_sched.s_lane[i].l_owner, NULL);
 	}
 	tiny_fini(&t);
 }
@@ -100,11 +100,11 @@ static void without_done(void)
 {
 	struct tiny_thread tt;
 
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	t.t_sched.s_done = NULL;
 	tiny_start(&t, &tt, nothing, NULL);
 	tiny_run(&t);
-	CHECK(tt.tt_done == 0);
+	CHECK_IS(tt.tt_done, 0);
 	ustack_fini(&tt.tt_stack);		/* nothing left to forget */
 	t.t_live = 0;
 	tiny_fini(&t);
@@ -151,7 +151,7 @@ static void forgotten(int lanes)
 	tiny_run(&t);
 	CHECK(tt[0].tt_done == 1 && t.t_live == 0);
 	for (i = 0; i <= lanes; i++)
-		CHECK(t.t_sched.s_lane[i].l_bound == 0);
+		CHECK_IS(t.t_sched.s_lane[i].l_bound, 0);
 	/* ustack_fini() outside of threads: of blocked and new threads. */
 	for (i = 0; i < NR; i++)
 		tiny_start(&t, &tt[i], block_forever, NULL);
@@ -163,7 +163,7 @@ static void forgotten(int lanes)
 	}
 	t.t_head = NULL;
 	for (i = 0; i <= lanes; i++)
-		CHECK(t.t_sched.s_lane[i].l_bound == 0);
+		CHECK_IS(t.t_sched.s_lane[i].l_bound, 0);
 	tiny_fini(&t);
 }
 

@@ -98,7 +98,7 @@ static void ends(struct mine *m, char *frame)
 	where = frame != NULL ? frame : t.t_sched.s_lane[lane].l_bottom;
 	note(m, 'e');
 	if (m->m_nr % 3 != 0)
-		CHECK(fesetround(ROUND) == 0);
+		CHECK_IS(fesetround(ROUND), 0);
 }
 
 static void done(struct usched *s, struct ustack *u)
@@ -141,14 +141,14 @@ static int again(struct usched *s, struct ustack *u)
 /* wanted: how often s_again() returns 1; -1: sometimes; 0: it is not set. */
 static unsigned run(void (*f)(void *), int nr, int lanes, long wanted)
 {
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	t.t_sched.s_done  = done;
 	t.t_sched.s_again = wanted != 0 ? again : NULL;
 	asked = agains = made = order = 0;
 	while (nr-- > 0)
 		start(f);
 	tiny_run(&t);
-	CHECK(asked == (wanted != 0 && t.t_sched.s_prologue != 0 ? made : 0));
+	CHECK_IS(asked, wanted != 0 && t.t_sched.s_prologue != 0 ? made : 0);
 	CHECK(asked == 0 || agains == wanted || (wanted < 0 && agains > 0));
 	CHECK(!lanes || usched_lanes(&t.t_sched, 1, TINY_LANE) != -EBUSY);
 	tiny_fini(&t);
@@ -260,12 +260,12 @@ int main(int argc, char **argv)
 		run(sleeps, 3, lanes[i], 1);
 		CHECK(asked == 0 || lanes[i] > 1 || len[2] == len[3]);
 	}
-	CHECK(signal(SIGALRM, handler) != SIG_ERR);
-	CHECK(setitimer(ITIMER_REAL, &it, NULL) == 0);
+	CHECK_THAT(signal(SIGALRM, handler), !=, SIG_ERR);
+	CHECK_IS(setitimer(ITIMER_REAL, &it, NULL), 0);
 	for (i = 0; i < nr; i++) {
 		plain = run(branch, NR / 15, lanes[i], 0);
 		for (seen = 0; seen < SIGNALS; )
-			CHECK(run(branch, NR / 15, lanes[i], -1) == plain);
+			CHECK_IS(run(branch, NR / 15, lanes[i], -1), plain);
 	}
 	alarm(0);
 	return 0;

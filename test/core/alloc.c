@@ -56,8 +56,8 @@ static int try_block(void)
 	rc = tiny_try_yield();
 	if (rc == 0)
 		return 0;
-	CHECK(rc == -ENOMEM);
-	CHECK(t.t_failed > 0);
+	CHECK_IS(rc, -ENOMEM);
+	CHECK_THAT(t.t_failed, >, 0);
 	CHECK(tiny_self() >= tt && tiny_self() < tt + NR);
 	look(after);
 	CHECK(memcmp(before, after, sizeof before) == 0);
@@ -118,7 +118,7 @@ static int once(int lanes, long fail, int all, int first)
 	t.t_fail = fail != 0 ? t.t_allocs + fail : 0;
 	t.t_fail_all = all;
 	tiny_run(&t);
-	CHECK(ended == NR);
+	CHECK_IS(ended, NR);
 	CHECK(!all || fail != 1 || errors > 0);
 	tiny_fini(&t);
 	return t.t_failed != 0;
@@ -153,17 +153,17 @@ static void grow_and_shrink(void *arg)
 	with(100000, 2);
 	CHECK(u->u_len >= 100000 && u->u_len < 100000 + SLACK);
 	with(64, 3);
-	CHECK(u->u_len < 64 + 2 * SLACK);
+	CHECK_THAT(u->u_len, <, 64 + 2 * SLACK);
 	t.t_fail = t.t_allocs + 1;	/* with() tries twice */
 	with(50000, 4);
-	CHECK(u->u_len >= 50000);
+	CHECK_THAT(u->u_len, >=, 50000);
 	t.t_fail = t.t_allocs + 1;
 	errors = 0;
 	with(8, 5);
-	CHECK(errors == 0);		/* the large buffer was kept */
-	CHECK(u->u_len >= 50000);
+	CHECK_IS(errors, 0);		/* the large buffer was kept */
+	CHECK_THAT(u->u_len, >=, 50000);
 	with(200, 6);			/* until it blocks elsewhere */
-	CHECK(u->u_len < 2 * SLACK);
+	CHECK_THAT(u->u_len, <, 2 * SLACK);
 }
 
 static void sizes(int lanes)
@@ -174,7 +174,7 @@ static void sizes(int lanes)
 	errors = 0;
 	tiny_start(&t, &tt[0], grow_and_shrink, NULL);
 	tiny_run(&t);
-	CHECK(t.t_frees == t.t_allocs - t.t_failed);
+	CHECK_IS(t.t_frees, t.t_allocs - t.t_failed);
 	tiny_fini(&t);
 }
 
@@ -190,8 +190,8 @@ static void first_buffer(int lanes, int len)
 	for (i = 0; i < NR; i++)
 		start_with_buffer(&tt[i], worker, len);
 	tiny_run(&t);
-	CHECK(ended == NR);
-	CHECK(t.t_held == NR);		/* the last buffers are ours */
+	CHECK_IS(ended, NR);
+	CHECK_IS(t.t_held, NR);		/* the last buffers are ours */
 	for (i = 0; i < NR; i++)
 		tiny_drop(&tt[i].tt_stack);
 	tiny_fini(&t);
@@ -215,11 +215,11 @@ static void first_buffer_fits(int lanes)
 	for (i = 0; i < NR; i++)
 		start_with_buffer(&tt[i], block_twice, SLACK);
 	tiny_run(&t);
-	CHECK(ended == NR);
+	CHECK_IS(ended, NR);
 	CHECK(t.t_allocs == NR && t.t_frees == 0);
 	for (i = 0; i < NR; i++) {
-		CHECK(tt[i].tt_stack.u_stack == tt[i].tt_data);
-		CHECK(tt[i].tt_stack.u_len == SLACK);
+		CHECK_IS(tt[i].tt_stack.u_stack, tt[i].tt_data);
+		CHECK_IS(tt[i].tt_stack.u_len, SLACK);
 		tiny_drop(&tt[i].tt_stack);
 	}
 	tiny_fini(&t);
@@ -245,7 +245,7 @@ static NOINLINE int block_below(const char *high, int nob, int blocks)
 	low[0] = low[nob - 1] = 7;
 	if (blocks) {
 		t.t_yields = tiny_self();
-		CHECK(ustack_block() == 0);
+		CHECK_IS(ustack_block(), 0);
 	}
 	CHECK(low[0] == 7 && low[nob - 1] == 7);
 	return (int)(high - (const char *)low);
@@ -264,7 +264,7 @@ static NOINLINE void reserves(int nob, int none)
 	CHECK(rc == 0 || (rc == -ENOMEM && asked + 1 == asks()));
 	if (rc != 0) {
 		t.t_fail = 0;
-		CHECK(usched_reserve(more) == 0);
+		CHECK_IS(usched_reserve(more), 0);
 	}
 	asked = asks();
 	t.t_fail = none ? 1 : 0;
@@ -275,7 +275,7 @@ static NOINLINE void reserves(int nob, int none)
 	(void)block_below((char *)high, 16, 1);
 	(void)block_below((char *)high, nob / 2 + 1, 1);
 	(void)block_below((char *)high, nob, 1);
-	CHECK(asked == asks());
+	CHECK_IS(asked, asks());
 	t.t_fail = fail;
 	high[0] = 0;
 }
@@ -321,7 +321,7 @@ static void reservations(int lanes, int nr)
 	for (i = 0; i < nr; i++)
 		tiny_start(&t, &tt[i], i == 0 ? reserver : neighbour, NULL);
 	tiny_run(&t);
-	CHECK(ended == 1);
+	CHECK_IS(ended, 1);
 	tiny_fini(&t);
 }
 
@@ -335,7 +335,7 @@ static void refused(void *arg)
 		look(before);
 		t.t_fail = 1;
 		t.t_fail_all = 1;
-		CHECK(usched_reserve(1000) == -ENOMEM);
+		CHECK_IS(usched_reserve(1000), -ENOMEM);
 		t.t_fail = 0;
 		look(after);
 		CHECK(memcmp(before, after, sizeof before) == 0);
@@ -353,7 +353,7 @@ static void refusals(int lanes)
 	memset(tt, 0, sizeof tt);
 	tiny_start(&t, &tt[0], refused, NULL);
 	tiny_run(&t);
-	CHECK(ended == 1);
+	CHECK_IS(ended, 1);
 	tiny_fini(&t);
 }
 

@@ -62,7 +62,7 @@ static void some(void *arg)
 			word[i] = bits >> i & 1 ? bits + i : 0;
 		tiny_yield();
 		for (i = 0; i < WORDS; i++)
-			CHECK(word[i] == (bits >> i & 1 ? bits + i : 0));
+			CHECK_IS(word[i], bits >> i & 1 ? bits + i : 0);
 	}
 	ended++;
 }
@@ -96,7 +96,7 @@ static void registers(void *arg)
 			CHECK(e == check_hash(p, 5) && f == check_hash(p, 6));
 			a = b = c = d = e = f = 0;
 		} else {
-			CHECK((a | b | c | d | e | f) == 0);
+			CHECK_IS(a | b | c | d | e | f, 0);
 			a = check_hash(p, 1), b = check_hash(p, 2);
 			c = check_hash(p, 3), d = check_hash(p, 4);
 			e = check_hash(p, 5), f = check_hash(p, 6);
@@ -143,7 +143,7 @@ static void with_lanes(int lanes, int len)
 		ustack_init(&tt[i].tt_stack, &t.t_sched, f, &tt[i], buf, nob);
 	}
 	tiny_run(&t);
-	CHECK(ended == NR);
+	CHECK_IS(ended, NR);
 	tiny_fini(&t);
 }
 
@@ -165,7 +165,7 @@ static NOINLINE void starve(uintptr_t self, volatile uintptr_t *word, int nr)
 		else
 			refused++;
 		for (i = 0; i < nr; i++)
-			CHECK(word[i] == (trip % 2 ? self + trip + i : 0));
+			CHECK_IS(word[i], trip % 2 ? self + trip + i : 0);
 	}
 	ended++;
 }
@@ -202,7 +202,7 @@ static void without_memory(int lanes, int len)
 			    buf[i], i != 0 ? len : ENOUGH);
 	}
 	tiny_run(&t);
-	CHECK(ended == NR);
+	CHECK_IS(ended, NR);
 	tiny_fini(&t);
 }
 
@@ -221,8 +221,8 @@ int main(int argc, char **argv)
 		}
 	}
 #if defined(__x86_64__) || !defined(USCHED_PORTABLE)	/* jmp_buf is small */
-	CHECK(kept > 0);
+	CHECK_THAT(kept, >, 0);
 #endif
-	CHECK(refused > 0);
+	CHECK_THAT(refused, >, 0);
 	return 0;
 }

@@ -66,7 +66,7 @@ static void done(struct usched *s, struct ustack *u)
 
 static void open_sched(struct tiny *it)
 {
-	CHECK(tiny_init(it, 0) == 0);
+	CHECK_IS(tiny_init(it, 0), 0);
 	it->t_keep = 1;			/* buffers are not tiny's */
 	it->t_sched.s_alloc = alloc;
 	it->t_sched.s_free  = release;
@@ -88,19 +88,20 @@ static void lanes(struct tiny *it, int nr)
 
 		rc = usched_lanes(&it->t_sched, nr, LANE);
 		if (rc == -ENOSYS) {
-			CHECK(fail_told() == told);
+			CHECK_IS(fail_told(), told);
 			return;
 		}
-		CHECK((rc == 0) == (fail_told() == told));
+		CHECK_IS(rc == 0, fail_told() == told);
 		if (rc == 0) {
-			CHECK(it->t_sched.s_lane_nr == nr);
+			CHECK_IS(it->t_sched.s_lane_nr, nr);
 			/* Mappings for private lanes may be gone. */
-			CHECK(fail_holds() <= held + (was.s_lane_nr == 0));
+			CHECK_THAT(fail_holds(), <=, held +
+				   (was.s_lane_nr == 0));
 			return;
 		}
-		CHECK(rc == -ENOMEM);
+		CHECK_IS(rc, -ENOMEM);
 		CHECK(memcmp(&was, &it->t_sched, sizeof was) == 0);
-		CHECK(fail_holds() == held);
+		CHECK_IS(fail_holds(), held);
 	}
 }
 
@@ -118,7 +119,7 @@ static bool block(int (*f)(void))
 			return true;
 		CHECK(rc == -ENOMEM && fail_told() > told);
 		CHECK(memcmp(&was, ustack_self(), sizeof was) == 0);
-		CHECK(fail_holds() == held);
+		CHECK_IS(fail_holds(), held);
 		errors++;
 	}
 	return false;
@@ -137,7 +138,7 @@ static NOINLINE void with(int nob, unsigned tag, int (*f)(void))
 	CHECK(array[0] == (unsigned char)tag &&
 	      memcmp(array, array + 1, nob - 1) == 0);
 	CHECK(x == check_hash(tag, (unsigned)nob) && d == tag * 0.5 + nob);
-	CHECK(rounding == fegetround());
+	CHECK_IS(rounding, fegetround());
 	sum += x;
 }
 
@@ -180,7 +181,7 @@ static void outer(void *arg)
 				   (void *)((uintptr_t)arg + i + j));
 		tiny_run(&inner);
 	}
-	CHECK(inner.t_live == 0);
+	CHECK_IS(inner.t_live, 0);
 	usched_fini(&inner.t_sched);
 	with(200, 78, tiny_try_yield);
 }
@@ -222,8 +223,8 @@ static void scenario(int nr)
 		}
 		wake_waiting();
 		tiny_run(&t);
-		CHECK(waiting == 0);
-		CHECK(ended == (round + 1) * (NR + 2 * FEW));
+		CHECK_IS(waiting, 0);
+		CHECK_IS(ended, (round + 1) * (NR + 2 * FEW));
 		if (nr > 0)
 			lanes(&t, nr + 1);	/* new lanes for old */
 	}
@@ -235,7 +236,7 @@ static unsigned expected, most;
 static void checked(int nr)
 {
 	scenario(nr);
-	CHECK(sum == expected);
+	CHECK_IS(sum, expected);
 	if (errors > most)
 		most = errors;
 }
@@ -254,7 +255,7 @@ int main(int argc, char **argv)
 		expected = sum;
 		most = 0;
 		fail_all(checked, lane_nr[i]);
-		CHECK(most > 10);
+		CHECK_THAT(most, >, 10);
 	}
 	return 0;
 }

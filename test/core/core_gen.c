@@ -83,7 +83,7 @@ static NOINLINE void *next_below(struct ugen *g, int depth)
 
 	array[depth] = 1;
 	value = depth > 0 ? next_below(g, depth - 1) : ugen_next(g);
-	CHECK(array[depth] == 1);
+	CHECK_IS(array[depth], 1);
 	return value;
 }
 
@@ -99,7 +99,7 @@ static NOINLINE void walk(int from, int to)
 	walk(from, value);
 	rc = ugen_yield(&value);
 	CHECK(rc == 0 || rc == -ECANCELED);
-	CHECK(here == value);
+	CHECK_IS(here, value);
 	walk(here + 1, to);
 }
 
@@ -114,10 +114,10 @@ static void in_order(void)
 	struct ugen *g = ugen_make(tree, &nr, sizeof i);
 
 	for (i = 0; (value = (int *)next_below(g, i * 7 % 50)) != NULL; i++)
-		CHECK(*value == i);
-	CHECK(i == NODES);
+		CHECK_IS(*value, i);
+	CHECK_IS(i, NODES);
 	CHECK(ugen_next(g) == NULL && ugen_next(g) == NULL);
-	CHECK(ugen_free(g) == 0);
+	CHECK_IS(ugen_free(g), 0);
 	nr = 0;
 	g = ugen_make(tree, &nr, sizeof i);
 	CHECK(ugen_next(g) == NULL && ugen_free(g) == 0);
@@ -146,7 +146,7 @@ static void bytes(void *arg)
 
 	for (i = 0; i < z->z_nr; i++) {
 		fill(value, z->z_size, (unsigned)i);
-		CHECK(ugen_yield(value) == 0);
+		CHECK_IS(ugen_yield(value), 0);
 	}
 }
 
@@ -160,7 +160,7 @@ static void of_size(size_t size)
 	for (i = 0; (value = (unsigned char *)ugen_next(g)) != NULL; i++) {
 		fill(want, size, (unsigned)i);
 		CHECK(memcmp(value, want, size) == 0);
-		CHECK((uintptr_t)value % UGEN_ALIGN == 0);
+		CHECK_IS((uintptr_t)value % UGEN_ALIGN, 0);
 		memset(value, 0, size);
 	}
 	CHECK(i == z.z_nr && ugen_free(g) == 0);
@@ -176,8 +176,8 @@ static NOINLINE void down(long depth, long *value)
 	if (depth > 0)
 		down(depth - 1, value);
 	else
-		CHECK(ugen_yield(value) == 0);
-	CHECK(array[3] == (char)depth);
+		CHECK_IS(ugen_yield(value), 0);
+	CHECK_IS(array[3], (char)depth);
 }
 
 static void deeper(void *arg)
@@ -202,13 +202,13 @@ static void many(void)
 		for (i = 0; i < MANY; i++) {
 			long *value = (long *)ugen_next(g[i]);
 
-			CHECK((value != NULL) == (j < i % 17));
+			CHECK_IS(value != NULL, j < i % 17);
 			CHECK(value == NULL || *value == i * 100 + j);
 			left -= j == i % 17;
 		}
 	}
 	for (i = 0; i < MANY; i++)
-		CHECK(ugen_free(g[i]) == 0);
+		CHECK_IS(ugen_free(g[i]), 0);
 }
 
 /*
@@ -220,8 +220,8 @@ static void kept(void)
 	struct ugen *g[2 * BATCH];
 	int i, j;
 
-	CHECK(setenv("USCHED_QUIET", "by a later release", 1) == 0);
-	CHECK(setenv("USCHED_DEBUG", "by a later release", 1) == 0);
+	CHECK_IS(setenv("USCHED_QUIET", "by a later release", 1), 0);
+	CHECK_IS(setenv("USCHED_DEBUG", "by a later release", 1), 0);
 	for (j = 0; j < 3; j++) {
 		many();
 		CHECK(held == SPARE && spare == SPARE);
@@ -231,7 +231,7 @@ static void kept(void)
 		ugen_trim();
 		CHECK(held == 2 && spare == 0);
 		for (i = 0; i < COUNT(g); i++)
-			CHECK(ugen_free(g[i]) == 0);
+			CHECK_IS(ugen_free(g[i]), 0);
 		CHECK(held == 2 && spare == 2);
 	}
 	CHECK(unsetenv("USCHED_QUIET") == 0 && unsetenv("USCHED_DEBUG") == 0);
@@ -261,9 +261,9 @@ static void nested(void *arg)
 	while ((value = (int *)ugen_next(g)) != NULL) {
 		++*up->v_steps;
 		CHECK(mine.v_depth == 0 || steps == *value + 1);
-		CHECK(ugen_yield(value) == 0);
+		CHECK_IS(ugen_yield(value), 0);
 	}
-	CHECK(ugen_free(g) == 0);
+	CHECK_IS(ugen_free(g), 0);
 }
 
 static void in_generators(int depth)
@@ -296,16 +296,16 @@ static void handed_on(void)
 	int nr = 10, i, *value;
 	struct ugen *in = ugen_make(tree, &nr, sizeof nr), *out;
 
-	CHECK(*(int *)ugen_next(in) == 0);
+	CHECK_IS(*(int *)ugen_next(in), 0);
 	out = ugen_make(doubles, in, sizeof nr);
 	for (i = 1; i < 5; i++) {
 		value = (int *)ugen_next(out);
 		CHECK(value != NULL && *value == 2 * i);
 	}
-	CHECK(*(int *)ugen_next(in) == i);
-	CHECK(ugen_free(out) == 0);
-	CHECK(*(int *)ugen_next(in) == i + 1);
-	CHECK(ugen_free(in) == 0);
+	CHECK_IS(*(int *)ugen_next(in), i);
+	CHECK_IS(ugen_free(out), 0);
+	CHECK_IS(*(int *)ugen_next(in), i + 1);
+	CHECK_IS(ugen_free(in), 0);
 }
 
 /* Dropped before the end. */
@@ -321,7 +321,7 @@ static void cleans(void *arg)
 	ran++;
 	while (rc == 0)
 		rc = ugen_yield(large);
-	CHECK(rc == -ECANCELED);
+	CHECK_IS(rc, -ECANCELED);
 	free(block);
 	cleaned++;
 }
@@ -348,19 +348,19 @@ static void dropped(void)
 	int i;
 
 	ran = cleaned = 0;
-	CHECK(ugen_free(ugen_make(cleans, NULL, 4)) == 0);
-	CHECK(ran == 0);
+	CHECK_IS(ugen_free(ugen_make(cleans, NULL, 4)), 0);
+	CHECK_IS(ran, 0);
 	for (i = 0; i < 50; i++) {
 		g = ugen_make(i % 3 ? cleans : ignores, NULL, i % 2 ? 4 : BIG);
 		CHECK(ugen_next(g) != NULL);
 		CHECK(ugen_next(g) != NULL);
-		CHECK(ugen_free(g) == 0);
+		CHECK_IS(ugen_free(g), 0);
 	}
 	CHECK(ran == 50 && cleaned == 33);
 	g = ugen_make(aborts, NULL, 4);
-	CHECK(*(int *)ugen_next(g) == 7);
+	CHECK_IS(*(int *)ugen_next(g), 7);
 	CHECK(ugen_next(g) == NULL && ugen_next(g) == NULL);
-	CHECK(ugen_free(g) == 0);
+	CHECK_IS(ugen_free(g), 0);
 	CHECK(ugen_next(NULL) == NULL && ugen_free(NULL) == -ENOMEM);
 }
 
@@ -383,8 +383,8 @@ static NOINLINE void consume(int me, int depth)
 		if (i == 40)
 			break;
 	}
-	CHECK(i == (nr > 40 ? 40 : nr));
-	CHECK(ugen_free(g) == 0);
+	CHECK_IS(i, nr > 40 ? 40 : nr);
+	CHECK_IS(ugen_free(g), 0);
 }
 
 static void consumer(void *arg)
@@ -399,7 +399,7 @@ static void by_threads(int lanes)
 	static struct tiny_thread tt[30];
 	int i;
 
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	for (i = 0; i < COUNT(tt); i++) {
 		tiny_start(&t, &tt[i], consumer, NULL);
 		tt[i].tt_data = (void *)(intptr_t)i;
@@ -418,10 +418,10 @@ static void some(void *arg)
 	for (i = 0; i < 3; i++) {
 		array[0] = i;
 		rc = ugen_yield(array);
-		CHECK(array[0] == i);
+		CHECK_IS(array[0], i);
 		if (rc == 0)
 			continue;
-		CHECK(rc == -ENOMEM);
+		CHECK_IS(rc, -ENOMEM);
 		if (arg != NULL)
 			return;
 	}
@@ -433,18 +433,18 @@ static void without_memory(size_t size, void *stops)
 	int i, *value, rc;
 
 	ugen_trim();
-	CHECK(held == 0);
+	CHECK_IS(held, 0);
 	for (told = 1, fail_at = 1; told != 0; fail_at++) {
 		allocs = told = 0;
 		g = ugen_make(some, stops, size);
 		for (i = 0; (value = (int *)ugen_next(g)) != NULL; i++)
-			CHECK(*value == i);
+			CHECK_IS(*value, i);
 		rc = ugen_free(g);
 		CHECK(rc == (told ? -ENOMEM : 0) && (told || i == 3));
 		ugen_trim();
-		CHECK(held == 0);
+		CHECK_IS(held, 0);
 	}
-	CHECK(fail_at > 2);
+	CHECK_THAT(fail_at, >, 2);
 	fail_at = 0;
 }
 
@@ -457,14 +457,14 @@ static void rounds(void *arg)
 	int now;
 
 	now = fegetround();
-	CHECK(ugen_yield(&now) == 0);
+	CHECK_IS(ugen_yield(&now), 0);
 	now = fegetround();
 	CHECK(fesetround(FE_UPWARD) == 0 && ugen_yield(&now) == 0);
 	now = fegetround();
-	CHECK(ugen_yield(&now) == 0);
+	CHECK_IS(ugen_yield(&now), 0);
 	now = fegetround();
 	CHECK(fesetround(FE_DOWNWARD) == 0 && ugen_yield(&now) == 0);
-	CHECK(fesetround(FE_UPWARD) == 0);
+	CHECK_IS(fesetround(FE_UPWARD), 0);
 }
 
 static NOINLINE int next_rounds(struct ugen *g, int want)
@@ -472,7 +472,7 @@ static NOINLINE int next_rounds(struct ugen *g, int want)
 	int was = fegetround(), *value = (int *)ugen_next(g);
 
 	CHECK(value == NULL || *value == was);
-	CHECK(fegetround() == want);
+	CHECK_IS(fegetround(), want);
 	return value != NULL;
 }
 
@@ -484,17 +484,17 @@ static void control_words(void)
 	for (i = 0; i < COUNT(g); i++)
 		g[i] = ugen_make(rounds, NULL, sizeof i);
 	for (i = 0; i < COUNT(g); i++) {
-		CHECK(fesetround(FE_TOWARDZERO) == 0);
+		CHECK_IS(fesetround(FE_TOWARDZERO), 0);
 		CHECK(next_rounds(g[i], FE_TOWARDZERO));
-		CHECK(fesetround(FE_DOWNWARD) == 0);
+		CHECK_IS(fesetround(FE_DOWNWARD), 0);
 		CHECK(next_rounds(g[i], FE_UPWARD));
-		CHECK(fesetround(FE_TONEAREST) == 0);
+		CHECK_IS(fesetround(FE_TONEAREST), 0);
 		CHECK(next_rounds(g[i], FE_TONEAREST));
 		CHECK(next_rounds(g[i], FE_DOWNWARD));
-		CHECK(fesetround(FE_TOWARDZERO) == 0);
+		CHECK_IS(fesetround(FE_TOWARDZERO), 0);
 		CHECK(!next_rounds(g[i], FE_UPWARD));
-		CHECK(fesetround(FE_TONEAREST) == 0);
-		CHECK(ugen_free(g[i]) == 0);
+		CHECK_IS(fesetround(FE_TONEAREST), 0);
+		CHECK_IS(ugen_free(g[i]), 0);
 	}
 }
 
@@ -612,7 +612,7 @@ static void deeper_than_ledge(void)
 	begin_high();
 	array[0] = 0;
 	(void)next_below(begun, 190);
-	CHECK(array[0] == 0);
+	CHECK_IS(array[0], 0);
 }
 
 static void everything(void)
@@ -644,14 +644,14 @@ int main(int argc, char **argv)
 		by_threads(1);
 		by_threads(7);
 		by_threads(50);
-		CHECK(deaths() == 0);
+		CHECK_IS(deaths(), 0);
 	}
 	ugen_trim();
 	no_lanes = 1;
 	everything();
-	CHECK(deaths() == 0);
-	CHECK(check_dies("deep", deeper_than_ledge, "UGEN_DEEPER") == 0);
+	CHECK_IS(deaths(), 0);
+	CHECK_IS(check_dies("deep", deeper_than_ledge, "UGEN_DEEPER"), 0);
 	ugen_trim();
-	CHECK(held == 0);
+	CHECK_IS(held, 0);
 	return 0;
 }

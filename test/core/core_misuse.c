@@ -38,7 +38,7 @@ static void fini_self(void)	{ ustack_fini(ustack_self()); }
 static void in_thread(void (*f)(void), int lanes)
 {
 	if (tiny_init(&t, lanes) == -ENOSYS)
-		CHECK(tiny_init(&t, 0) == 0);
+		CHECK_IS(tiny_init(&t, 0), 0);
 	deed = f;
 	tiny_start(&t, &tt, call_deed, NULL);
 	tiny_run(&t);
@@ -61,7 +61,7 @@ static void evil_done(struct usched *s, struct ustack *u)
 static void in_next(void (*f)(void), int lanes)
 {
 	if (tiny_init(&t, lanes) == -ENOSYS)
-		CHECK(tiny_init(&t, 0) == 0);
+		CHECK_IS(tiny_init(&t, 0), 0);
 	deed = f;
 	t.t_sched.s_next = evil_next;
 	tiny_start(&t, &tt, yield_once, NULL);
@@ -70,7 +70,7 @@ static void in_next(void (*f)(void), int lanes)
 
 static void in_done(void (*f)(void))
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	deed = f;
 	t.t_sched.s_done = evil_done;
 	tiny_start(&t, &tt, nothing, NULL);
@@ -116,7 +116,7 @@ static void next_ended_native(void)
 
 static void next_finished(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	tiny_start(&t, &tt, block_forever, NULL);
 	tiny_run(&t);
 	ustack_fini(&tt.tt_stack);
@@ -126,7 +126,7 @@ static void next_finished(void)
 
 static void next_finished_new(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	tiny_start(&t, &tt, block_forever, NULL);
 	ustack_fini(&tt.tt_stack);
 	tiny_run(&t);
@@ -139,8 +139,8 @@ static struct ustack *next_other_thread(struct usched *s)
 
 static void next_other(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
-	CHECK(tiny_init(&other, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
+	CHECK_IS(tiny_init(&other, 0), 0);
 	tiny_start(&other, &tu, nothing, NULL);
 	t.t_sched.s_next = next_other_thread;
 	tiny_run(&t);
@@ -155,27 +155,27 @@ static void run_nested(void)
 
 static void run_outer_from_inner(void)
 {
-	CHECK(tiny_init(&other, 0) == 0);
+	CHECK_IS(tiny_init(&other, 0), 0);
 	in_thread(run_nested, 0);
 }
 
 static void no_next(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	t.t_sched.s_next = NULL;
 	tiny_run(&t);
 }
 
 static void no_alloc(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	t.t_sched.s_alloc = NULL;
 	tiny_run(&t);
 }
 
 static void no_free(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	t.t_sched.s_free = NULL;
 	tiny_run(&t);
 }
@@ -198,7 +198,7 @@ static void init_negative(void)
 static void lane(int nr, int lane)
 {
 	if (tiny_init(&t, nr) == -ENOSYS)
-		CHECK(tiny_init(&t, 0) == 0);
+		CHECK_IS(tiny_init(&t, 0), 0);
 	tiny_start(&t, &tt, nothing, NULL);
 	tt.tt_stack.u_lane = (short)lane;
 	tiny_run(&t);
@@ -260,7 +260,7 @@ static const struct death {
 
 static void lanes_busy(void)
 {
-	CHECK(usched_lanes(&t.t_sched, 2, TINY_LANE) == -EBUSY);
+	CHECK_IS(usched_lanes(&t.t_sched, 2, TINY_LANE), -EBUSY);
 }
 
 /* With lanes or without, as before, a thread still blocks and ends. */
@@ -268,19 +268,19 @@ static void still_works(void)
 {
 	tiny_start(&t, &tu, yield_once, NULL);
 	tiny_run(&t);
-	CHECK(tu.tt_done == 1);
+	CHECK_IS(tu.tt_done, 1);
 }
 
 static void lanes_invalid(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
-	CHECK(usched_lanes(&t.t_sched, 0, TINY_LANE) == -EINVAL);
-	CHECK(usched_lanes(&t.t_sched, -1, TINY_LANE) == -EINVAL);
-	CHECK(usched_lanes(&t.t_sched, USCHED_LANE_MAX + 1, TINY_LANE) ==
-	      -EINVAL);
-	CHECK(usched_lanes(&t.t_sched, 1, 0) == -EINVAL);
-	CHECK(usched_lanes(&t.t_sched, 1, (size_t)-1) == -EINVAL);
-	CHECK(usched_lanes(&t.t_sched, 1, (size_t)-4096) == -EINVAL);
+	CHECK_IS(tiny_init(&t, 0), 0);
+	CHECK_IS(usched_lanes(&t.t_sched, 0, TINY_LANE), -EINVAL);
+	CHECK_IS(usched_lanes(&t.t_sched, -1, TINY_LANE), -EINVAL);
+	CHECK_IS(usched_lanes(&t.t_sched, USCHED_LANE_MAX + 1, TINY_LANE),
+		 -EINVAL);
+	CHECK_IS(usched_lanes(&t.t_sched, 1, 0), -EINVAL);
+	CHECK_IS(usched_lanes(&t.t_sched, 1, (size_t)-1), -EINVAL);
+	CHECK_IS(usched_lanes(&t.t_sched, 1, (size_t)-4096), -EINVAL);
 	still_works();
 	tiny_fini(&t);
 }
@@ -290,15 +290,15 @@ static void lanes_errors(void)
 	struct rlimit rl, old;
 	int i;
 
-	CHECK(tiny_init(&t, 1) == 0);
-	CHECK(getrlimit(RLIMIT_AS, &old) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
+	CHECK_IS(getrlimit(RLIMIT_AS, &old), 0);
 	rl = old;
 	rl.rlim_cur = 1 << 30;
-	CHECK(setrlimit(RLIMIT_AS, &rl) == 0);
+	CHECK_IS(setrlimit(RLIMIT_AS, &rl), 0);
 	i = usched_lanes(&t.t_sched, 16, 256 << 20);
 	CHECK(i == -ENOMEM || i == 0);		/* 0: emulators have no limit */
-	CHECK(t.t_sched.s_lane_nr == (i == 0 ? 16 : 1));
-	CHECK(setrlimit(RLIMIT_AS, &old) == 0);
+	CHECK_IS(t.t_sched.s_lane_nr, i == 0 ? 16 : 1);
+	CHECK_IS(setrlimit(RLIMIT_AS, &old), 0);
 	still_works();
 	in_thread(lanes_busy, 0);
 	in_thread(lanes_busy, 2);
@@ -312,17 +312,17 @@ static void lanes_errors(void)
  */
 static void lanes_threads(int lanes)
 {
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	tiny_start(&t, &tt, block_forever, NULL);
 	tiny_run(&t);
-	CHECK(usched_lanes(&t.t_sched, 2, TINY_LANE) == -EBUSY);
-	CHECK(t.t_sched.s_lane_nr == lanes);
+	CHECK_IS(usched_lanes(&t.t_sched, 2, TINY_LANE), -EBUSY);
+	CHECK_IS(t.t_sched.s_lane_nr, lanes);
 	if (lanes > 0)
 		still_works();
 	ustack_fini(&tt.tt_stack);
 	tiny_drop(&tt.tt_stack);
 	t.t_live--;
-	CHECK(usched_lanes(&t.t_sched, 2, TINY_LANE) == 0);
+	CHECK_IS(usched_lanes(&t.t_sched, 2, TINY_LANE), 0);
 	still_works();
 	tiny_fini(&t);
 }

@@ -29,7 +29,7 @@ static int below(const char *x)
 static struct ustack *next(struct usched *s)
 {
 	CHECK(below(base));
-	CHECK(ustack_self() == NULL);
+	CHECK_IS(ustack_self(), NULL);
 	calls[0]++;
 	blocks = NULL;
 	return tiny_next(s);
@@ -38,7 +38,7 @@ static struct ustack *next(struct usched *s)
 static void done(struct usched *s, struct ustack *u)
 {
 	CHECK(below(base));
-	CHECK(ustack_self() == NULL);
+	CHECK_IS(ustack_self(), NULL);
 	calls[1]++;
 	tiny_done(s, u);
 }
@@ -78,10 +78,10 @@ static void thread(void *arg)
 {
 	int i;
 
-	CHECK(ustack_self() == (struct ustack *)arg);
+	CHECK_IS(ustack_self(), (struct ustack *)arg);
 	for (i = 0; i < 5; i++) {
 		deep(i);
-		CHECK(ustack_self() == (struct ustack *)arg);
+		CHECK_IS(ustack_self(), (struct ustack *)arg);
 	}
 }
 

@@ -62,7 +62,7 @@ static void waits(int i, volatile int *at)
 	local[i] = at;
 	for (round = 1; round <= 4; round++) {
 		tiny_yield();
-		CHECK(*at == (writers > 0 ? round : 0));
+		CHECK_IS(*at, writers > 0 ? round : 0);
 	}
 	local[i] = NULL;
 }
@@ -94,7 +94,7 @@ static void waiter(void *arg)
 	waits_at(i, 32);
 	waits_at(i, i % 3 == 0 ? DEEP : 500);
 	waits_at(i, 32);
-	CHECK(((struct tiny_thread *)arg)->tt_stack.u_stack == NULL);
+	CHECK_IS(((struct tiny_thread *)arg)->tt_stack.u_stack, NULL);
 }
 
 /* Adds 1 to each local, while its thread waits. */
@@ -136,7 +136,7 @@ static void shares(void *arg)
 static void shares_the_first(void *arg)
 {
 	shares(arg);
-	CHECK(ustack_self()->u_lane == 1);
+	CHECK_IS(ustack_self()->u_lane, 1);
 }
 
 /* clang makes an array as small as what is used of it, if it can. */
@@ -169,7 +169,7 @@ static void make(struct tiny *d, int from, int nr, void (*f)(void *))
 	int i;
 
 	for (i = from; i < from + nr; i++) {
-		CHECK(usched_private(&d->t_sched, 1) == 0);
+		CHECK_IS(usched_private(&d->t_sched, 1), 0);
 		made(d, i, f);
 	}
 }
@@ -181,8 +181,8 @@ static int left(struct tiny *d)
 
 	while (usched_private(&d->t_sched, 1) == 0)
 		nr++;
-	CHECK(usched_private(&d->t_sched, 1) == -EAGAIN);
-	CHECK(usched_private(&d->t_sched, -nr) == 0);
+	CHECK_IS(usched_private(&d->t_sched, 1), -EAGAIN);
+	CHECK_IS(usched_private(&d->t_sched, -nr), 0);
 	return nr;
 }
 
@@ -193,7 +193,7 @@ static void all_different(int nr)
 
 	memset(seen, 0, sizeof seen);
 	for (i = 0; i < nr; i++)
-		CHECK(seen[lane_of[i]]++ == 0);
+		CHECK_IS(seen[lane_of[i]]++, 0);
 }
 
 static void stays(void)
@@ -201,7 +201,7 @@ static void stays(void)
 	int lanes;
 
 	for (lanes = 1; lanes <= 2; lanes++) {
-		CHECK(tiny_init(&t, lanes) == 0);
+		CHECK_IS(tiny_init(&t, lanes), 0);
 		make(&t, 0, lanes * EACH, waiter);
 		write_in(&t, 0);
 		tiny_run(&t);
@@ -216,13 +216,13 @@ static void limits(void)
 	int i, round;
 
 	CHECK(usched_private_most(1) == EACH && usched_private_most(2) == 2 * EACH);
-	CHECK(tiny_init(&t, 1) == 0);
-	CHECK(usched_private(&t.t_sched, EACH + 1) == -EAGAIN);
-	CHECK(usched_private(&t.t_sched, INT_MAX) == -EAGAIN);
+	CHECK_IS(tiny_init(&t, 1), 0);
+	CHECK_IS(usched_private(&t.t_sched, EACH + 1), -EAGAIN);
+	CHECK_IS(usched_private(&t.t_sched, INT_MAX), -EAGAIN);
 	for (round = 0; round < 5; round++) {
-		CHECK(left(&t) == EACH);
-		CHECK(usched_private(&t.t_sched, EACH) == 0);
-		CHECK(usched_private(&t.t_sched, 1) == -EAGAIN);
+		CHECK_IS(left(&t), EACH);
+		CHECK_IS(usched_private(&t.t_sched, EACH), 0);
+		CHECK_IS(usched_private(&t.t_sched, 1), -EAGAIN);
 		for (i = 0; i < EACH; i++)
 			made(&t, i, round % 2 != 0 ? brief : waiter);
 		if (round % 2 != 0)
@@ -233,15 +233,15 @@ static void limits(void)
 		for (i = 0; i < EACH; i += 7) {
 			struct tiny_thread *head = t.t_head;
 
-			CHECK(head == &tt[i / 7]);
+			CHECK_IS(head, &tt[i / 7]);
 			t.t_head = head->tt_next;
 			t.t_live--;
 			ustack_fini(&head->tt_stack);
 			ustack_fini(&head->tt_stack);
-			CHECK(left(&t) == i / 7 + 1);
+			CHECK_IS(left(&t), i / 7 + 1);
 		}
 		tiny_run(&t);
-		CHECK(left(&t) == EACH);
+		CHECK_IS(left(&t), EACH);
 	}
 	tiny_fini(&t);
 }
@@ -249,14 +249,14 @@ static void limits(void)
 /* Is forgotten while it waits. */
 static void forgotten(void)
 {
-	CHECK(tiny_init(&t, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
 	make(&t, 0, 2, waiter);
 	t.t_stop = t.t_rounds + 4;
 	tiny_run(&t);
-	CHECK(left(&t) == EACH - 2);
+	CHECK_IS(left(&t), EACH - 2);
 	ustack_fini(&tt[0].tt_stack);
 	ustack_fini(&tt[1].tt_stack);
-	CHECK(left(&t) == EACH);
+	CHECK_IS(left(&t), EACH);
 	t.t_live -= 2;
 	t.t_head = t.t_yields = NULL;
 	tiny_fini(&t);
@@ -265,20 +265,20 @@ static void forgotten(void)
 /* A lane that was taken for a thread, which never begins. */
 static void taken(void)
 {
-	CHECK(tiny_init(&t, 1) == 0);
-	CHECK(usched_private(&t.t_sched, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
+	CHECK_IS(usched_private(&t.t_sched, 1), 0);
 	tiny_start(&t, &tt[0], brief, &tt[0]);
 	tt[0].tt_stack.u_lane = (short)usched_lane_private(&t.t_sched);
-	CHECK(left(&t) == EACH - 1);
+	CHECK_IS(left(&t), EACH - 1);
 	t.t_head = NULL;
 	t.t_live--;
 	ustack_fini(&tt[0].tt_stack);
-	CHECK(left(&t) == EACH);
-	CHECK(usched_private(&t.t_sched, 1) == 0);
+	CHECK_IS(left(&t), EACH);
+	CHECK_IS(usched_private(&t.t_sched, 1), 0);
 	tiny_start(&t, &tt[0], brief, &tt[0]);
 	tt[0].tt_stack.u_lane = (short)usched_lane_private(&t.t_sched);
 	tiny_run(&t);
-	CHECK(left(&t) == EACH);
+	CHECK_IS(left(&t), EACH);
 	tiny_fini(&t);
 }
 
@@ -288,17 +288,17 @@ static void many(void)
 	int i;
 
 	CHECK(tiny_init(&t, 1) == 0 && tiny_init(&other, 0) == 0);
-	CHECK(usched_lanes_share(&other.t_sched, &t.t_sched) == 0);
+	CHECK_IS(usched_lanes_share(&other.t_sched, &t.t_sched), 0);
 	for (i = 0; i < 3; i++) {
 		make(&t, 0, EACH, brief);
-		CHECK(usched_private(&other.t_sched, 1) == -EAGAIN);
+		CHECK_IS(usched_private(&other.t_sched, 1), -EAGAIN);
 		tiny_run(&t);
 		make(&other, 0, EACH, brief);
-		CHECK(usched_private(&t.t_sched, 1) == -EAGAIN);
+		CHECK_IS(usched_private(&t.t_sched, 1), -EAGAIN);
 		tiny_run(&other);
 		make(&t, 0, EACH / 2, waiter);
 		make(&other, EACH / 2, EACH / 2, waiter);
-		CHECK(usched_private(&t.t_sched, 1) == -EAGAIN);
+		CHECK_IS(usched_private(&t.t_sched, 1), -EAGAIN);
 		write_in(&t, 1);
 		tiny_run(&t);
 		write_in(&other, 1);
@@ -315,17 +315,17 @@ static void beside_deep(void)
 {
 	int i, owners = 0;
 
-	CHECK(tiny_init(&t, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
 	tiny_start(&t, &tt[0], deep, &tt[0]);
 	tiny_run(&t);
-	CHECK(usched_private(&t.t_sched, EACH - 10) == 0);
+	CHECK_IS(usched_private(&t.t_sched, EACH - 10), 0);
 	for (i = 0; i < EACH; i++)
 		tiny_start(&t, &tt[i], deep, &tt[i]);
 	t.t_stop = t.t_rounds + EACH + 1;
 	tiny_run(&t);
 	for (i = 0; i < EACH; i++)
 		owners += lane_of[i] > 1;
-	CHECK(owners == 10);
+	CHECK_IS(owners, 10);
 	for (i = EACH; i < 2 * EACH - 10; i++)
 		made(&t, i, brief);
 	begun = 0;
@@ -347,13 +347,13 @@ static int again(struct usched *s, struct ustack *u)
 
 static void begins_again(void)
 {
-	CHECK(tiny_init(&t, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
 	t.t_sched.s_again = again;
 	agains = 3;
 	begun = 0;
 	make(&t, 0, 1, brief);
 	tiny_run(&t);
-	CHECK(left(&t) == EACH);
+	CHECK_IS(left(&t), EACH);
 	tiny_fini(&t);
 }
 
@@ -362,25 +362,25 @@ static void refused(void)
 {
 	int i;
 
-	CHECK(tiny_init(&t, 2) == 0);
+	CHECK_IS(tiny_init(&t, 2), 0);
 	no_mmap = 1;
-	CHECK(usched_private(&t.t_sched, 1) == -ENOMEM);
+	CHECK_IS(usched_private(&t.t_sched, 1), -ENOMEM);
 	no_mmap = 0;
 	no_guard = 1;
-	CHECK(usched_private(&t.t_sched, 1) == -EAGAIN);
+	CHECK_IS(usched_private(&t.t_sched, 1), -EAGAIN);
 	no_guard = 0;
-	CHECK(usched_private(&t.t_sched, 20) == 0);
+	CHECK_IS(usched_private(&t.t_sched, 20), 0);
 	no_mmap = no_guard = 1;
 	for (i = 0; i < 20; i++)
 		made(&t, i, waiter);
 	for (i = 0; usched_private(&t.t_sched, 1) == 0; i++)
-		CHECK(i < EACH);
-	CHECK(usched_private(&t.t_sched, 1) == -ENOMEM);
-	CHECK(usched_private(&t.t_sched, -i) == 0);
+		CHECK_THAT(i, <, EACH);
+	CHECK_IS(usched_private(&t.t_sched, 1), -ENOMEM);
+	CHECK_IS(usched_private(&t.t_sched, -i), 0);
 	write_in(&t, 0);
 	tiny_run(&t);
 	no_mmap = no_guard = 0;
-	CHECK(left(&t) == 2 * EACH);
+	CHECK_IS(left(&t), 2 * EACH);
 	tiny_fini(&t);
 }
 
@@ -389,23 +389,23 @@ static void shared_guards(void)
 {
 	int i;
 
-	CHECK(tiny_init(&t, 8) == 0);
+	CHECK_IS(tiny_init(&t, 8), 0);
 	no_guard = 1;
 	for (i = 0; i < 20; i++)
 		tiny_start(&t, &tt[i], shares_the_first, &tt[i]);
 	tiny_run(&t);
 	no_guard = 0;
-	CHECK(usched_lane_guard(&t.t_sched, 1) == 0);
-	CHECK(usched_lane_guard(&t.t_sched, 8) == 0);
+	CHECK_IS(usched_lane_guard(&t.t_sched, 1), 0);
+	CHECK_IS(usched_lane_guard(&t.t_sched, 8), 0);
 	tiny_fini(&t);
 }
 
 /* A thread whose lane was chosen must have a guard. */
 static void die_bare(void)
 {
-	CHECK(tiny_init(&t, 8) == 0);
+	CHECK_IS(tiny_init(&t, 8), 0);
 	no_guard = 1;
-	CHECK(usched_lane_guard(&t.t_sched, 8) == -ENOMEM);
+	CHECK_IS(usched_lane_guard(&t.t_sched, 8), -ENOMEM);
 	tiny_start(&t, &tt[0], shares, NULL);
 	tt[0].tt_stack.u_lane = 8;
 	tiny_run(&t);
@@ -414,25 +414,25 @@ static void die_bare(void)
 /* Private threads ask for no memory; shared ones do. */
 static void no_buffers(void)
 {
-	CHECK(tiny_init(&t, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
 	t.t_fail = 1;
 	t.t_fail_all = 1;
 	make(&t, 0, EACH, waiter);
 	tiny_run(&t);
-	CHECK(t.t_allocs == 0);
+	CHECK_IS(t.t_allocs, 0);
 	tiny_fini(&t);
 }
 
 static void die_not_promised(void)
 {
-	CHECK(tiny_init(&t, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
 	made(&t, 0, brief);
 	tiny_run(&t);
 }
 
 static void die_twice(void)
 {
-	CHECK(tiny_init(&t, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
 	make(&t, 0, 1, brief);
 	made(&t, 1, brief);
 	tiny_run(&t);
@@ -440,16 +440,16 @@ static void die_twice(void)
 
 static void die_no_lanes(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	made(&t, 0, brief);
 	tiny_run(&t);
 }
 
 static void none(void)
 {
-	CHECK(usched_private_most(1) == 0);
-	CHECK(tiny_init(&t, 0) == 0);
-	CHECK(usched_private(&t.t_sched, 1) == -EAGAIN);
+	CHECK_IS(usched_private_most(1), 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
+	CHECK_IS(usched_private(&t.t_sched, 1), -EAGAIN);
 	tiny_fini(&t);
 }
 

@@ -30,7 +30,7 @@ static NOINLINE void dirty(int level)
 	if (level < LEVELS)
 		dirty(level + 1);
 	for (i = 0; i < DIRTY; i += 8)
-		CHECK(array[i] == (unsigned char)(0xee + level));
+		CHECK_IS(array[i], (unsigned char)(0xee + level));
 }
 
 static void timer_set(int first, int period)
@@ -40,7 +40,7 @@ static void timer_set(int first, int period)
 	memset(&it, 0, sizeof it);
 	it.it_value.tv_usec    = first;
 	it.it_interval.tv_usec = period;
-	CHECK(setitimer(ITIMER_REAL, &it, NULL) == 0);
+	CHECK_IS(setitimer(ITIMER_REAL, &it, NULL), 0);
 }
 
 /*
@@ -61,7 +61,7 @@ static void handler(int signo)
 	if (ustack_self() != NULL)
 		CHECK(ustack_self()->u_sched != NULL);
 	dirty(1);
-	CHECK(sigpending(&due) == 0);
+	CHECK_IS(sigpending(&due), 0);
 	if (sigismember(&due, SIGALRM))
 		timer_set(PAUSE, PERIOD);
 	errno = err;
@@ -74,7 +74,7 @@ static void ticks(int flags, int period)
 	memset(&sa, 0, sizeof sa);
 	sa.sa_handler = handler;
 	sa.sa_flags   = flags | SA_RESTART;
-	CHECK(sigaction(SIGALRM, &sa, NULL) == 0);
+	CHECK_IS(sigaction(SIGALRM, &sa, NULL), 0);
 	timer_set(period, period);
 }
 
@@ -88,7 +88,7 @@ static void with_lanes(int lanes, int flags, int period)
 	rc = tiny_init(&t, lanes);
 	if (rc == -ENOSYS)
 		return;
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	seen = 0;
 	ticks(flags, period);
 	for (i = 0; i < 200 && (i < 2 || seen < TIMES); i++) {
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 	ss.ss_size = sizeof alternate;
 	for (i = 0; i < COUNT(lanes); i++)
 		with_lanes(lanes[i], 0, PERIOD);
-	CHECK(sigaltstack(&ss, NULL) == 0);
+	CHECK_IS(sigaltstack(&ss, NULL), 0);
 	for (i = 0; i < COUNT(lanes); i++)
 		with_lanes(lanes[i], SA_ONSTACK, PERIOD);
 	return 0;

@@ -125,14 +125,14 @@ static void alone(void)
 {
 	int i;
 
-	CHECK(tiny_init(&t, LANES) == 0);
+	CHECK_IS(tiny_init(&t, LANES), 0);
 	memset(used, 0, sizeof used);
 	start(deep, 0, 100);
 	start(small, 100, 150);
 	tiny_run(&t);
 	CHECK(owners(100) == 99 && !is_own(lane_of[0]));
 	for (i = 1; i < 100; i++)
-		CHECK(used[lane_of[i]]++ == 0);
+		CHECK_IS(used[lane_of[i]]++, 0);
 	for (i = 100; i < 150; i++)
 		CHECK(!is_own(lane_of[i]));
 	CHECK(IN_HARD || t.t_allocs < 60);
@@ -141,36 +141,36 @@ static void alone(void)
 	i = usched_private_nr(t.t_sched.s_private);
 	t.t_allocs = 0;
 	tiny_run(&t);
-	CHECK(owners(100) == 100);
+	CHECK_IS(owners(100), 100);
 	CHECK(IN_HARD || t.t_allocs == 0);
-	CHECK(usched_private_nr(t.t_sched.s_private) <= i + 16);
+	CHECK_THAT(usched_private_nr(t.t_sched.s_private), <=, i + 16);
 	tiny_fini(&t);
 }
 
 /* There are 64 private lanes for each other lane, and no more. */
 static void too_many(void)
 {
-	CHECK(tiny_init(&t, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
 	start(deep, 0, 200);
 	tiny_run(&t);
-	CHECK(owners(200) == 64);
+	CHECK_IS(owners(200), 64);
 	tiny_fini(&t);
 }
 
 /* The system refuses mappings, then does not. Not every thread asks. */
 static void refused(void)
 {
-	CHECK(tiny_init(&t, LANES) == 0);
+	CHECK_IS(tiny_init(&t, LANES), 0);
 	no_mmap = 1;
 	mmaps = 0;
 	start(deep, 0, 100);
 	tiny_run(&t);
 	CHECK(owners(100) == 0 && mmaps > 0 && mmaps < 5);
-	CHECK(t.t_allocs >= 100);
+	CHECK_THAT(t.t_allocs, >=, 100);
 	no_mmap = 0;
 	start(deep, 0, 100);
 	tiny_run(&t);
-	CHECK(owners(100) > 20);
+	CHECK_THAT(owners(100), >, 20);
 	tiny_fini(&t);
 }
 
@@ -200,16 +200,16 @@ static void given_back(void)
 	long there;
 	int i;
 
-	CHECK(tiny_init(&t, MANY) == 0);
+	CHECK_IS(tiny_init(&t, MANY), 0);
 	for (i = 0; i < 2; i++) {
 		start(deep, 0, NR);
 		t.t_stop = t.t_rounds + NR + 10;
 		tiny_run(&t);
 		t.t_stop = 0;
 		there = resident();
-		CHECK(there > (NR - 10) * DEEP);
+		CHECK_THAT(there, >, (NR - 10) * DEEP);
 		tiny_run(&t);
-		CHECK(owners(NR) >= NR - 1);
+		CHECK_THAT(owners(NR), >=, NR - 1);
 		there = resident();
 		CHECK(there <= WARM && there > WARM / 8);
 	}
@@ -225,7 +225,7 @@ static int below(void)
 	char *here = (char *)((uintptr_t)__builtin_frame_address(0) & -page);
 	int i, nr = 0;
 
-	CHECK(mincore(here - 25 * page, 25 * page, map) == 0);
+	CHECK_IS(mincore(here - 25 * page, 25 * page, map), 0);
 	for (i = 0; i < 22; i++)
 		nr += map[i] & 1;
 	return nr;
@@ -239,7 +239,7 @@ static int gone_after(void)
 	int i;
 
 	hold(90000, 5);
-	CHECK(below() > 15);
+	CHECK_THAT(below(), >, 15);
 	for (i = 1; i < 3000; i++) {
 		tiny_yield();
 		if (below() == 0)
@@ -260,7 +260,7 @@ static void moody(void *arg)
 		hold(DEEP, 1);
 	else if (!IN_HARD)
 		for (i = 0; i < COUNT(patience); i++)
-			CHECK(gone_after() == patience[i]);
+			CHECK_IS(gone_after(), patience[i]);
 	CHECK(here[0] == 0x42 && memcmp(here, here + 1, 999) == 0);
 }
 
@@ -277,12 +277,12 @@ static void sinks(void *arg)
 
 static void shallow(void (*f)(void *))
 {
-	CHECK(tiny_init(&t, LANES) == 0);
+	CHECK_IS(tiny_init(&t, LANES), 0);
 	start(f, 0, 1);
 	tiny_run(&t);
 	start(f, 0, 3);
 	tiny_run(&t);
-	CHECK(owners(3) == 3);
+	CHECK_IS(owners(3), 3);
 	tiny_fini(&t);
 }
 
@@ -291,20 +291,20 @@ static void forgotten(void)
 {
 	int i, nr;
 
-	CHECK(tiny_init(&t, MANY) == 0);
+	CHECK_IS(tiny_init(&t, MANY), 0);
 	for (i = 0; i < 3; i++) {
 		depth = DEEP;
 		start(deep, 0, 50);
 		tiny_run(&t);
 		start(deep, 0, NR);
 		tiny_run(&t);
-		CHECK(owners(NR) == NR);
+		CHECK_IS(owners(NR), NR);
 		depth = 16;
 		for (nr = 0; nr < 3; nr++) {
 			start(deep, 0, 100);
 			tiny_run(&t);
 		}
-		CHECK(owners(100) == 0);
+		CHECK_IS(owners(100), 0);
 	}
 	depth = DEEP;
 	tiny_fini(&t);
@@ -324,14 +324,14 @@ static void apart(void)
 {
 	int i, round;
 
-	CHECK(tiny_init(&t, MANY) == 0);
+	CHECK_IS(tiny_init(&t, MANY), 0);
 	for (round = 0; round < 2; round++) {
 		for (i = 0; i < KINDS * 10; i++)
 			start(kinds[i % KINDS], i, i + 1);
 		tiny_run(&t);
 	}
 	for (i = 0; i < KINDS * 10; i++)
-		CHECK(is_own(lane_of[i]) == i % 2);
+		CHECK_IS(is_own(lane_of[i]), i % 2);
 	tiny_fini(&t);
 }
 
@@ -345,7 +345,7 @@ static void returns(void *arg)
 
 static void silent(void)
 {
-	CHECK(tiny_init(&t, LANES) == 0);
+	CHECK_IS(tiny_init(&t, LANES), 0);
 	start(returns, 0, 1);
 	tiny_run(&t);
 	depth = 0;
@@ -354,7 +354,7 @@ static void silent(void)
 	depth = DEEP;
 	start(returns, 0, 20);
 	tiny_run(&t);
-	CHECK(owners(20) == 20);
+	CHECK_IS(owners(20), 20);
 	tiny_fini(&t);
 }
 
@@ -370,13 +370,13 @@ static void seldom(void)
 	int i;
 	long own = 0;
 
-	CHECK(tiny_init(&t, MANY) == 0);
+	CHECK_IS(tiny_init(&t, MANY), 0);
 	for (i = 0; i < 50; i++) {
 		start(mixed, 0, NR);
 		tiny_run(&t);
 		own += owners(NR);
 	}
-	CHECK(own <= 32 + 2 * i * NR / 100);
+	CHECK_THAT(own, <=, 32 + 2 * i * NR / 100);
 	tiny_fini(&t);
 }
 
@@ -385,7 +385,7 @@ static void first_buffer(void)
 {
 	int i;
 
-	CHECK(tiny_init(&t, LANES) == 0);
+	CHECK_IS(tiny_init(&t, LANES), 0);
 	start(deep, 0, 1);
 	tiny_run(&t);
 	start(deep, 0, 100);
@@ -394,7 +394,7 @@ static void first_buffer(void)
 		tt[i].tt_stack.u_stack = tiny_alloc(&t.t_sched, 16 + i * 500);
 	}
 	tiny_run(&t);
-	CHECK(owners(100) == 100);
+	CHECK_IS(owners(100), 100);
 	tiny_fini(&t);
 }
 
@@ -403,11 +403,11 @@ static void told(void)
 {
 	int lane;
 
-	CHECK(tiny_init(&t, LANES) == 0);
-	CHECK(usched_lane_own(&t.t_sched, deep) == 0);
+	CHECK_IS(tiny_init(&t, LANES), 0);
+	CHECK_IS(usched_lane_own(&t.t_sched, deep), 0);
 	start(deep, 0, 1);
 	tiny_run(&t);
-	CHECK(usched_lane_own(&t.t_sched, small) == 0);
+	CHECK_IS(usched_lane_own(&t.t_sched, small), 0);
 	lane = usched_lane_own(&t.t_sched, deep);
 	CHECK(is_own(lane) && usched_lane_own(&t.t_sched, deep) != lane);
 	start(deep, 0, 2);
@@ -419,7 +419,7 @@ static void told(void)
 
 static void die_twice(void)
 {
-	CHECK(tiny_init(&t, LANES) == 0);
+	CHECK_IS(tiny_init(&t, LANES), 0);
 	start(deep, 0, 1);
 	tiny_run(&t);
 	start(deep, 0, 2);
@@ -430,7 +430,7 @@ static void die_twice(void)
 
 static void die_unmapped(void)
 {
-	CHECK(tiny_init(&t, LANES) == 0);
+	CHECK_IS(tiny_init(&t, LANES), 0);
 	start(deep, 0, 1);
 	tt[0].tt_stack.u_lane = LANES + 1;
 	tiny_run(&t);
@@ -459,7 +459,7 @@ static void falls(void *arg)
 	note((struct tiny_thread *)arg);
 	hold(DEEP, 1);
 	if (is_own(ustack_self()->u_lane))
-		CHECK(recurse(0) != 1);
+		CHECK_THAT(recurse(0), !=, 1);
 }
 
 static int kind;	/* of the guard: mapping, in page tables, none */
@@ -472,9 +472,9 @@ static void fall(void)
 	};
 	stack_t ss = { .ss_sp = alternate, .ss_size = sizeof alternate };
 
-	CHECK(sigaltstack(&ss, NULL) == 0);
-	CHECK(sigaction(SIGSEGV, &sa, NULL) == 0);
-	CHECK(tiny_init(&t, LANES) == 0);
+	CHECK_IS(sigaltstack(&ss, NULL), 0);
+	CHECK_IS(sigaction(SIGSEGV, &sa, NULL), 0);
+	CHECK_IS(tiny_init(&t, LANES), 0);
 	no_mapped_guard = kind > 0;
 	no_guard = kind != 1;
 	start(falls, 0, 2);

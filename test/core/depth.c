@@ -17,7 +17,7 @@ static void with_lanes(int lanes)
 	rc = tiny_init(&t, lanes);
 	if (rc == -ENOSYS)
 		return;			/* portable: the native lane only */
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	shape_run(&t, lanes < 100 ? 150 : 2 * lanes, 10);
 	tiny_fini(&t);
 }

@@ -182,7 +182,7 @@ static void start(int lanes, struct words w)
 {
 	int i;
 
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	t.t_sched.s_next  = next;
 	t.t_sched.s_done  = done;
 	t.t_sched.s_alloc = alloc;
@@ -217,7 +217,7 @@ static void rounding(void *arg)
 	for (i = 0; i < TRIPS; i++) {
 		now = get();
 		tiny_yield();
-		CHECK(third(1) == third_was);
+		CHECK_IS(third(1), third_was);
 	}
 }
 
@@ -307,7 +307,7 @@ static struct words seen;
 /* A thread changes the words, and another looks. */
 static void change_shared(void (*f)(void *))
 {
-	CHECK(tiny_init(&t, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
 	outside = get();
 	tiny_start(&t, &tt[0], f, NULL);
 	tiny_start(&t, &tt[1], sees, &seen);
@@ -343,7 +343,7 @@ static void shared_changes(void)
 
 	bad += check_dies("at a block", at_block, SHARED);
 	bad += check_dies("at the end", at_end, SHARED);
-	CHECK(bad == 0);
+	CHECK_IS(bad, 0);
 #elif defined(__x86_64__) && defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
 	struct words before = get();
 

@@ -72,7 +72,7 @@ static bool have_lanes;
 static void words_set(void)
 {
 	if (words != NULL)
-		CHECK(setenv("USCHED_DEBUG", words, 1) == 0);
+		CHECK_IS(setenv("USCHED_DEBUG", words, 1), 0);
 	else
 		unsetenv("USCHED_DEBUG");
 }
@@ -93,7 +93,7 @@ static void start(int nr, void (*f)(void *), int lane)
 static void begin(int nr)
 {
 	words_set();
-	CHECK(tiny_init(&t, nr) == 0);
+	CHECK_IS(tiny_init(&t, nr), 0);
 }
 
 /* Hides the address, since compilers warn of it. */
@@ -263,7 +263,7 @@ static void idle_buffer_written(void)
 	tiny_wake(&tt[B]);
 	t.t_stop = 4;
 	tiny_run(&t);
-	CHECK(t.t_live == 2);
+	CHECK_IS(t.t_live, 2);
 	t.t_head = NULL;
 	tiny_wake(&tt[C]);
 	tiny_wake(&tt[A]);
@@ -282,7 +282,7 @@ static NOINLINE void tell_deep(int yield)
 	tell(local + 67);
 	if (yield)
 		tiny_yield();
-	CHECK(local[DEEP - 1] == 1);
+	CHECK_IS(local[DEEP - 1], 1);
 }
 
 static void tells_deep(void *arg)
@@ -529,7 +529,7 @@ static void raced(void)
 
 	begin(2);
 	for (i = 0; i < 2; i++)
-		CHECK(pthread_create(&id, NULL, races, NULL) == 0);
+		CHECK_IS(pthread_create(&id, NULL, races, NULL), 0);
 	start(A, tells_and_yields, 1);
 	start(B, yields_ever, 2);
 	tiny_run(&t);
@@ -634,7 +634,7 @@ static void see_lanes(struct usched *s)
 	for (i = 1; i <= s->s_lane_nr; i++) {
 		struct usched_lane *l = &s->s_lane[i];
 
-		CHECK(l->l_hard.k_shut == (fault && l->l_owner == NULL));
+		CHECK_IS(l->l_hard.k_shut, fault && l->l_owner == NULL);
 	}
 }
 
@@ -665,9 +665,9 @@ static void see_moves(void)
 	else
 		CHECK(away > 0 && in_place > 0);
 	if (strstr(words, "yield=") != NULL)
-		CHECK(gave_way > 10);
+		CHECK_THAT(gave_way, >, 10);
 	else
-		CHECK(gave_way == 0);
+		CHECK_IS(gave_way, 0);
 }
 
 static void lives(void)
@@ -677,7 +677,7 @@ static void lives(void)
 
 	words_set();
 	before = held;
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	t.t_sched.s_next    = next_looks;
 	t.t_sched.s_preempt = gives_way;
 	for (round = 0; round < 2; round++) {
@@ -685,13 +685,14 @@ static void lives(void)
 			tiny_start(&t, &tt[i], worker, (void *)(intptr_t)i);
 		tiny_run(&t);
 		for (i = 0; i < NR; i++)
-			CHECK(results[i] == work(check_seed + (unsigned)i,
-						 TRIPS, NULL, true));
+			CHECK_IS(results[i],
+				 work(check_seed + (unsigned)i, TRIPS, NULL,
+				 true));
 		memset(results, 0, sizeof results);
 	}
 	see_moves();
 	tiny_fini(&t);
-	CHECK(held == before);
+	CHECK_IS(held, before);
 }
 
 static void child_lives(void (*f)(void), const char *w, int nr)
@@ -705,7 +706,7 @@ static void child_lives(void (*f)(void), const char *w, int nr)
 	if (status != 0)
 		fprintf(stderr, "with \"%s\", %d lanes: status %#x, %s\n",
 			words, lanes, (unsigned)status, text);
-	CHECK(status == 0);
+	CHECK_IS(status, 0);
 }
 
 /* Every combination of words. */
@@ -741,12 +742,12 @@ static void blocks_twice(void *arg)
 	int len = u->u_len;
 
 	fail_in = 1;
-	CHECK(tiny_try_yield() == -ENOMEM);
+	CHECK_IS(tiny_try_yield(), -ENOMEM);
 	CHECK(fail_in == 0 && local == 77);
 	CHECK(u->u_stack == buf && u->u_len == len);
-	CHECK(tiny_try_yield() == 0);
-	CHECK(tiny_try_yield() == 0);
-	CHECK(local == 77);
+	CHECK_IS(tiny_try_yield(), 0);
+	CHECK_IS(tiny_try_yield(), 0);
+	CHECK_IS(local, 77);
 }
 
 static void start_with_buffer(void (*f)(void *))
@@ -767,7 +768,7 @@ static void no_memory(void)
 	start_with_buffer(blocks_twice);
 	tiny_run(&t);
 	tiny_fini(&t);
-	CHECK(held == before);
+	CHECK_IS(held, before);
 }
 
 static int taken_back;
@@ -813,10 +814,10 @@ static void no_memory_to_run(void)
 
 	words_set();
 	for (i = 0; i < MANY; i++) {
-		CHECK(tiny_init(&t, 0) == 0);
+		CHECK_IS(tiny_init(&t, 0), 0);
 		fail_in = 1;
 		tiny_run(&t);
-		CHECK(fail_in == 1);
+		CHECK_IS(fail_in, 1);
 		fail_in = 0;
 		tiny_fini(&t);
 	}
@@ -833,7 +834,7 @@ static struct ustack *next_looks_deep(struct usched *s)
 {
 	/* A is away, or has ended. */
 	if (target != NULL && ((uintptr_t)tt[A].tt_stack.u_top & USLICE_AWAY)) {
-		CHECK(*(volatile unsigned char *)target == 0xdb);
+		CHECK_IS(*(volatile unsigned char *)target, 0xdb);
 		looks++;
 	}
 	return tiny_next(s);
@@ -845,7 +846,7 @@ static void native_poisoned(void)
 	t.t_sched.s_next = next_looks_deep;
 	start(A, tells_deep, 0);
 	tiny_run(&t);
-	CHECK(looks == 2);
+	CHECK_IS(looks, 2);
 	tiny_fini(&t);
 }
 
@@ -867,7 +868,7 @@ static void alternate(void)
 
 	memset(&none, 0, sizeof none);
 	none.ss_flags = SS_DISABLE;
-	CHECK(sigaltstack(&none, NULL) == 0);	/* if a sanitizer set it */
+	CHECK_IS(sigaltstack(&none, NULL), 0);	/* if a sanitizer set it */
 	begin(0);
 	start(A, sees_alternate, 0);
 	tiny_run(&t);
@@ -905,23 +906,23 @@ static void forgets(void)
 	words_set();
 	before = held;			/* a static libc allocates, too */
 	for (i = 0; i < MANY; i++) {
-		CHECK(tiny_init(&many[i], nr) == 0);
+		CHECK_IS(tiny_init(&many[i], nr), 0);
 		tiny_start(&many[i], &all[i], wait_once, NULL);
 		tiny_run(&many[i]);
-		CHECK(many[i].t_live == 1);
+		CHECK_IS(many[i].t_live, 1);
 	}
 	for (i = 0; i < MANY; i++) {
 		if (i % 3 == 0) {		/* this thread goes on */
 			tiny_wake(&all[i]);
 			tiny_run(&many[i]);
-			CHECK(many[i].t_live == 0);
+			CHECK_IS(many[i].t_live, 0);
 		} else if (i % 3 == 1)
 			ustack_fini(&all[i].tt_stack);
 		if (i % 3 == 2 || nr > 0)
 			usched_fini(&many[i].t_sched);
 		tiny_drop(&all[i].tt_stack);
 	}
-	CHECK(held == before);
+	CHECK_IS(held, before);
 }
 
 /* Several native threads start dispatchers at once. */
@@ -934,7 +935,7 @@ static void *natively(void *arg)
 
 	CHECK(own != NULL && two != NULL);
 	for (i = 0; i < 20; i++) {
-		CHECK(tiny_init(own, lanes) == 0);
+		CHECK_IS(tiny_init(own, lanes), 0);
 		for (j = 0; j < 2; j++)
 			tiny_start(own, &two[j], yields, arg);
 		tiny_run(own);
@@ -952,9 +953,9 @@ static void natives(void)
 
 	words_set();
 	for (i = 0; i < NATIVE; i++)
-		CHECK(pthread_create(&id[i], NULL, natively, NULL) == 0);
+		CHECK_IS(pthread_create(&id[i], NULL, natively, NULL), 0);
 	for (i = 0; i < NATIVE; i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
 }
 
 /* Faults with other causes. */
@@ -972,7 +973,7 @@ static void writes_closed(void *arg)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uintptr_t at = ((uintptr_t)&arg - 8 * page) & -(uintptr_t)page;
 
-	CHECK(mprotect((void *)at, page, PROT_NONE) == 0);
+	CHECK_IS(mprotect((void *)at, page, PROT_NONE), 0);
 	*(volatile char *)at = 1;
 }
 
@@ -1005,7 +1006,7 @@ static void faults(void)
 		sa.sa_flags = SA_SIGINFO;
 	} else
 		sa.sa_handler = handler == 1 ? mine : SIG_DFL;
-	CHECK(sigaction(SIGSEGV, &sa, NULL) == 0);
+	CHECK_IS(sigaction(SIGSEGV, &sa, NULL), 0);
 	begin(lanes);
 	start(A, fault_in, 0);
 	tiny_run(&t);
@@ -1024,7 +1025,7 @@ static void other_faults(void (*f)(void *), int how, int wanted)
 		CHECK(WTERMSIG(status) == SIGSEGV && wanted == 0);
 	else
 		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == wanted);
-	CHECK(strstr(text, "usched: ") == NULL);
+	CHECK_IS(strstr(text, "usched: "), NULL);
 }
 
 /* Runs in a child: as long as this process has read no words, children can. */

@@ -22,7 +22,7 @@ static void run(int lanes, void (*f)(void *), void (*g)(void *))
 	int rc = tiny_init(&tiny, lanes);
 
 	if (rc == -ENOSYS)
-		CHECK(tiny_init(&tiny, 0) == 0);
+		CHECK_IS(tiny_init(&tiny, 0), 0);
 	tiny_start(&tiny, &first, f, NULL);
 	tiny_start(&tiny, &second, g, NULL);
 	tiny_run(&tiny);
@@ -39,14 +39,14 @@ static void leaves_state(void *arg)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
-	CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+	CHECK_IS(sigprocmask(SIG_BLOCK, &set, NULL), 0);
 	feraiseexcept(FE_DIVBYZERO);
 	local = 7;
 	errno = EDOM;
 	tiny_yield();
-	CHECK(errno == ERANGE);
-	CHECK(local == 8);
-	CHECK(sigprocmask(SIG_BLOCK, NULL, &set) == 0);
+	CHECK_IS(errno, ERANGE);
+	CHECK_IS(local, 8);
+	CHECK_IS(sigprocmask(SIG_BLOCK, NULL, &set), 0);
 	CHECK(!sigismember(&set, SIGUSR1));
 	CHECK(!fetestexcept(FE_DIVBYZERO));
 }
@@ -55,14 +55,14 @@ static void finds_state(void *arg)
 {
 	sigset_t set;
 
-	CHECK(errno == EDOM);
-	CHECK(local == 7);
-	CHECK(sigprocmask(SIG_BLOCK, NULL, &set) == 0);
+	CHECK_IS(errno, EDOM);
+	CHECK_IS(local, 7);
+	CHECK_IS(sigprocmask(SIG_BLOCK, NULL, &set), 0);
 	CHECK(sigismember(&set, SIGUSR1));
 	CHECK(fetestexcept(FE_DIVBYZERO));
 	feclearexcept(FE_ALL_EXCEPT);
 	sigdelset(&set, SIGUSR1);
-	CHECK(sigprocmask(SIG_SETMASK, &set, NULL) == 0);
+	CHECK_IS(sigprocmask(SIG_SETMASK, &set, NULL), 0);
 	local = 8;
 	errno = ERANGE;
 }
@@ -74,11 +74,11 @@ static pthread_mutex_t recursive;
 
 static void holds_locks(void *arg)
 {
-	CHECK(pthread_mutex_lock(&plain) == 0);
-	CHECK(pthread_mutex_lock(&recursive) == 0);
+	CHECK_IS(pthread_mutex_lock(&plain), 0);
+	CHECK_IS(pthread_mutex_lock(&recursive), 0);
 	tiny_yield();
-	CHECK(pthread_mutex_unlock(&recursive) == 0);
-	CHECK(pthread_mutex_unlock(&plain) == 0);
+	CHECK_IS(pthread_mutex_unlock(&recursive), 0);
+	CHECK_IS(pthread_mutex_unlock(&plain), 0);
 }
 
 /*
@@ -86,18 +86,18 @@ static void holds_locks(void *arg)
  */
 static void wants_locks(void *arg)
 {
-	CHECK(pthread_mutex_trylock(&plain) == EBUSY);
-	CHECK(pthread_mutex_lock(&recursive) == 0);
-	CHECK(pthread_mutex_unlock(&recursive) == 0);
+	CHECK_IS(pthread_mutex_trylock(&plain), EBUSY);
+	CHECK_IS(pthread_mutex_lock(&recursive), 0);
+	CHECK_IS(pthread_mutex_unlock(&recursive), 0);
 }
 
 static void locks(void)
 {
 	pthread_mutexattr_t attr;
 
-	CHECK(pthread_mutexattr_init(&attr) == 0);
-	CHECK(pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE) == 0);
-	CHECK(pthread_mutex_init(&recursive, &attr) == 0);
+	CHECK_IS(pthread_mutexattr_init(&attr), 0);
+	CHECK_IS(pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE), 0);
+	CHECK_IS(pthread_mutex_init(&recursive, &attr), 0);
 	run(2, holds_locks, wants_locks);
 }
 
@@ -111,7 +111,7 @@ static void shares(void *arg)
 
 	shared = (int *)&mine;
 	tiny_yield();
-	CHECK(mine == 1);	/* the other thread's write is lost */
+	CHECK_IS(mine, 1);	/* the other thread's write is lost */
 }
 
 static void writes(void *arg)
@@ -131,7 +131,7 @@ static void forks(void *arg)
 	pid_t pid = fork();
 	int status;
 
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	tiny_yield();
 	if (pid > 0)
 		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
@@ -148,7 +148,7 @@ static void forked(void)
 
 	local = 0;
 	run(1, forks, counts);
-	CHECK(local == 1);
+	CHECK_IS(local, 1);
 	if (getpid() != self)
 		_exit(0);
 }
@@ -181,9 +181,9 @@ static void exited(void)
 	pthread_t id;
 	void *with;
 
-	CHECK(pthread_create(&id, NULL, native, NULL) == 0);
-	CHECK(pthread_join(id, &with) == 0);
-	CHECK(with == &tiny);
+	CHECK_IS(pthread_create(&id, NULL, native, NULL), 0);
+	CHECK_IS(pthread_join(id, &with), 0);
+	CHECK_IS(with, &tiny);
 	CHECK(first.tt_done == 0 && second.tt_done == 0);
 }
 
@@ -207,8 +207,8 @@ static void on_alternate_stack(void *arg)
 		.sa_handler = block_in_handler, .sa_flags = SA_ONSTACK
 	};
 
-	CHECK(sigaltstack(&alt, NULL) == 0);
-	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+	CHECK_IS(sigaltstack(&alt, NULL), 0);
+	CHECK_IS(sigaction(SIGUSR1, &action, NULL), 0);
 	raise(SIGUSR1);
 }
 
@@ -224,7 +224,7 @@ static void alternate(void)
 static void alternate_native(void)
 {
 	run(0, on_alternate_stack, nothing);
-	CHECK(elsewhere_rc == -ENOMEM);
+	CHECK_IS(elsewhere_rc, -ENOMEM);
 }
 
 #if defined(__GLIBC__)
@@ -239,7 +239,7 @@ static void on_context(void *arg)
 {
 	static char elsewhere[65536];
 
-	CHECK(getcontext(&there) == 0);
+	CHECK_IS(getcontext(&there), 0);
 	there.uc_link = &here;
 	there.uc_stack.ss_sp   = elsewhere;
 	there.uc_stack.ss_size = sizeof elsewhere;
@@ -266,7 +266,7 @@ int main(int argc, char **argv)
 	run(1, shares, writes);
 #endif
 	forked();
-	CHECK(check_child(exited, text, sizeof text) == 0);
+	CHECK_IS(check_child(exited, text, sizeof text), 0);
 	alternate_native();
 	if (!tiny_has_lanes())
 		return 0;

@@ -46,7 +46,7 @@ static void start(void (*f)(void *), int from, int to)
 
 static void open_lanes(int lanes)
 {
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	order = 0;
 }
 
@@ -70,7 +70,7 @@ static void in_place(int lanes)
 	t.t_keep = 1;
 	start(note_and_block, 0, NR);
 	tiny_run(&t);
-	CHECK(t.t_allocs >= NR);
+	CHECK_THAT(t.t_allocs, >=, NR);
 	for (i = 0; i < NR; i++) {
 		if (lanes >= NR)
 			CHECK(t.t_allocs == NR && dirty(&tt[i].tt_stack) == 0);
@@ -111,7 +111,7 @@ static void warm(void)
 	start(note_lane, 0, NR);
 	tiny_run(&t);
 	for (i = 0; i < NR; i++)
-		CHECK(lane_of[i] == lane_of[0]);
+		CHECK_IS(lane_of[i], lane_of[0]);
 	/* Three block; the rest share a fourth lane. */
 	order = 0;
 	start(note_and_wait, 0, 3);
@@ -120,8 +120,8 @@ static void warm(void)
 	CHECK(lane_of[0] != lane_of[1] && lane_of[1] != lane_of[2] &&
 	      lane_of[0] != lane_of[2]);
 	for (i = 3; i < NR; i++) {
-		CHECK(lane_of[i] == lane_of[3]);
-		CHECK(lane_of[i] != lane_of[i % 3]);
+		CHECK_IS(lane_of[i], lane_of[3]);
+		CHECK_THAT(lane_of[i], !=, lane_of[i % 3]);
 	}
 	/* The next thread gets the lane of the last that has ended. */
 	for (i = 0; i < 3; i++) {
@@ -132,7 +132,7 @@ static void warm(void)
 		order = 0;
 		start(note_lane, 3, 4);
 		tiny_run(&t);
-		CHECK(lane_of[0] == lane);
+		CHECK_IS(lane_of[0], lane);
 	}
 	tiny_fini(&t);
 }
@@ -153,7 +153,7 @@ static void spread(int lanes)
 		users[lane_of[i]]++;
 	}
 	for (i = 2; i <= shared; i++)
-		CHECK(abs(users[i] - users[1]) <= 1);
+		CHECK_THAT(abs(users[i] - users[1]), <=, 1);
 	tiny_fini(&t);
 }
 
@@ -171,7 +171,7 @@ static void chosen(void)
 		tt[i].tt_stack.u_lane = (short)(NR - i / 4);
 	tiny_run(&t);
 	for (i = 0; i < NR; i++)
-		CHECK(lane_of[i] == NR - i / 4);
+		CHECK_IS(lane_of[i], NR - i / 4);
 	tiny_fini(&t);
 	/* One thread chooses, and blocks there; others have room elsewhere. */
 	open_lanes(5);
@@ -179,7 +179,7 @@ static void chosen(void)
 	tt[0].tt_stack.u_lane = 1;
 	tiny_run(&t);
 	for (i = 1; i < 4; i++)
-		CHECK(lane_of[i] != 1);
+		CHECK_THAT(lane_of[i], !=, 1);
 	for (i = 0; i < 4; i++)
 		tiny_wake(&tt[i]);
 	tiny_run(&t);
@@ -196,10 +196,11 @@ static struct ustack *next_owner(struct usched *s)
 		for (j = 0; j < NR; j++)
 			owned += s->s_lane[i].l_owner == &tt[j].tt_stack;
 	}
-	CHECK(owned <= s->s_lane_nr);
+	CHECK_THAT(owned, <=, s->s_lane_nr);
 	for (j = 0; j < order; j++) {
 		if (tt[j].tt_done == 0 && tt[j].tt_stack.u_lane != 0)
-			CHECK(s->s_lane[tt[j].tt_stack.u_lane].l_bound > 0);
+			CHECK_THAT(s->s_lane[tt[j].tt_stack.u_lane].l_bound, >,
+				   0);
 	}
 	return u;
 }
@@ -227,7 +228,7 @@ static void overrun(int signo, siginfo_t *si, void *context)
 	CHECK(at < l->l_low && at >= l->l_low - sysconf(_SC_PAGESIZE));
 	for (i = 0; i < 3; i += 2) {
 		for (j = 0; j < 64; j++)
-			CHECK(canary[i][j] == 0x33 + i);
+			CHECK_IS(canary[i][j], 0x33 + i);
 	}
 	(void)!write(STDERR_FILENO, ok, sizeof ok - 1);
 	signal(SIGSEGV, SIG_DFL);	/* the fault comes again, and kills */
@@ -251,12 +252,12 @@ static void neighbour(void *arg)
 	memset(here, 0x33 + i, sizeof here);
 	canary[i] = here;
 	tiny_wait();
-	CHECK(here[0] == 0x33 + i);
+	CHECK_IS(here[0], 0x33 + i);
 }
 
 static void deep(void *arg)
 {
-	CHECK(recurse(0) != 1);
+	CHECK_THAT(recurse(0), !=, 1);
 }
 
 static void die_overrun(void)
@@ -272,8 +273,8 @@ static void die_overrun(void)
 	ss.ss_size = sizeof alternate;
 	sa.sa_sigaction = overrun;
 	sa.sa_flags     = SA_SIGINFO | SA_ONSTACK;
-	CHECK(sigaltstack(&ss, NULL) == 0);
-	CHECK(sigaction(SIGSEGV, &sa, NULL) == 0);
+	CHECK_IS(sigaltstack(&ss, NULL), 0);
+	CHECK_IS(sigaction(SIGSEGV, &sa, NULL), 0);
 	open_lanes(3);
 	for (i = 0; i < 3; i++) {
 		tiny_start(&t, &tt[i], i == 1 ? deep : neighbour,
@@ -306,21 +307,21 @@ static void fill_lane(void *arg)
 
 	memset(l->l_low, 0x44, &here - l->l_low - 4096);
 	tiny_yield();
-	CHECK(l->l_bottom - l->l_low >= 16384);
-	CHECK((uintptr_t)l->l_bottom % 16 == 0);
+	CHECK_THAT(l->l_bottom - l->l_low, >=, 16384);
+	CHECK_IS((uintptr_t)l->l_bottom % 16, 0);
 }
 
 static void bounds(void)
 {
 	int i;
 
-	CHECK(tiny_init(&t, 0) == 0);
-	CHECK(usched_lanes(&t.t_sched, NR, 16384 - 1) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
+	CHECK_IS(usched_lanes(&t.t_sched, NR, 16384 - 1), 0);
 	start(fill_lane, 0, NR);
 	tiny_run(&t);
 	for (i = 2; i <= NR; i++)
-		CHECK(t.t_sched.s_lane[i].l_low >
-		      t.t_sched.s_lane[i - 1].l_bottom);
+		CHECK_THAT(t.t_sched.s_lane[i].l_low, >,
+			   t.t_sched.s_lane[i - 1].l_bottom);
 	tiny_fini(&t);
 }
 
@@ -332,14 +333,14 @@ static void most(void)
 {
 	int rc;
 
-	CHECK(tiny_init(&t, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
 	rc = usched_lanes(&t.t_sched, USCHED_LANE_MAX, 4096);
 	CHECK(rc == 0 || rc == -ENOMEM);
-	CHECK(t.t_sched.s_lane_nr == (rc == 0 ? USCHED_LANE_MAX : 1));
+	CHECK_IS(t.t_sched.s_lane_nr, rc == 0 ? USCHED_LANE_MAX : 1);
 	start(note_lane, 0, 1);
 	tt[0].tt_stack.u_lane = (short)t.t_sched.s_lane_nr;
 	tiny_run(&t);
-	CHECK(tt[0].tt_done == 1);
+	CHECK_IS(tt[0].tt_done, 1);
 	tiny_fini(&t);
 }
 

@@ -60,9 +60,9 @@ static NOINLINE void block_deep(int i)
 
 	for (j = 0; j < COUNT(frame); j++)
 		frame[j] = i + j;
-	CHECK(ustack_block() == 0);
+	CHECK_IS(ustack_block(), 0);
 	for (j = 0; j < COUNT(frame); j++)
-		CHECK(frame[j] == i + j);
+		CHECK_IS(frame[j], i + j);
 }
 
 static void body(void *arg)
@@ -75,8 +75,8 @@ static void body(void *arg)
 		if (kind[i] == DEEP)
 			block_deep(i);
 		else
-			CHECK(ustack_block() == 0);
-		CHECK(local == 1000 + i);
+			CHECK_IS(ustack_block(), 0);
+		CHECK_IS(local, 1000 + i);
 	}
 }
 
@@ -219,9 +219,9 @@ static void long_slice(void *arg)
 
 	for (i = 0; i < COUNT(frame); i++)
 		frame[i] = (char)i;
-	CHECK(ustack_block() == 0);
+	CHECK_IS(ustack_block(), 0);
 	for (i = 0; i < COUNT(frame); i++)
-		CHECK(frame[i] == (char)i);
+		CHECK_IS(frame[i], (char)i);
 	*(int *)arg = 1;
 }
 
@@ -235,7 +235,7 @@ static void trimmed(void)
 	look();
 	usched_trim(&s, 0);
 	usched_step(&u[0]);
-	CHECK(done == 1);
+	CHECK_IS(done, 1);
 	end();
 }
 
@@ -281,13 +281,13 @@ static void guard_kept(void)
 	int i;
 
 	for (i = 0; i < COUNT(set); i++) {
-		CHECK(setenv("USCHED_GUARD", set[i], 1) == 0);
+		CHECK_IS(setenv("USCHED_GUARD", set[i], 1), 0);
 		guard = usched_guard_begin();
-		CHECK(sigaction(SIGSEGV, NULL, &now) == 0);
+		CHECK_IS(sigaction(SIGSEGV, NULL, &now), 0);
 		CHECK(!CHECKED || now.sa_flags & SA_SIGINFO);
 		usched_guard_end(guard);
 	}
-	CHECK(unsetenv("USCHED_GUARD") == 0);
+	CHECK_IS(unsetenv("USCHED_GUARD"), 0);
 }
 
 int main(int argc, char **argv)
@@ -298,7 +298,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	trimmed();			/* first: it skips builds without lanes */
 	for (by_guard = 0; by_guard < 2 && CHECKED; by_guard++)
-		CHECK(broken_all() == 0);
+		CHECK_IS(broken_all(), 0);
 	guard_kept();
 	guard = usched_guard_begin();
 	trimmed();

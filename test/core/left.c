@@ -111,7 +111,7 @@ static NOINLINE void keep(int depth, unsigned p)
 		tiny_yield();
 	}
 	for (i = 0; i < sizeof array; i++)
-		CHECK(array[i] == (unsigned char)(p + depth + i));
+		CHECK_IS(array[i], (unsigned char)(p + depth + i));
 }
 
 static void thread(void *arg)
@@ -121,13 +121,13 @@ static void thread(void *arg)
 
 	for (i = 0; i < TRIPS; i++) {
 		keep((int)((p >> i) % 8), p + i);
-		CHECK(ustack_self()->u_arg == arg);
+		CHECK_IS(ustack_self()->u_arg, arg);
 	}
 }
 
 static void init(struct tiny *d, int lanes)
 {
-	CHECK(tiny_init(d, lanes) == 0);
+	CHECK_IS(tiny_init(d, lanes), 0);
 	d->t_sched.s_next  = next;
 	d->t_sched.s_alloc = alloc;
 	d->t_sched.s_free  = release;
@@ -148,7 +148,7 @@ static void bury(struct ustack *u)
 {
 	struct tiny *d = (struct tiny *)u->u_sched;
 
-	CHECK(((struct tiny_thread *)u)->tt_done == 0);
+	CHECK_IS(((struct tiny_thread *)u)->tt_done, 0);
 	d->t_yields = NULL;
 	ustack_fini(u);
 	ustack_fini(u);
@@ -167,8 +167,8 @@ static void empty(const struct tiny *d)
 	int i;
 
 	for (i = 0; i <= d->t_sched.s_lane_nr; i++) {
-		CHECK(d->t_sched.s_lane[i].l_bound == 0);
-		CHECK(d->t_sched.s_lane[i].l_owner == NULL);
+		CHECK_IS(d->t_sched.s_lane[i].l_bound, 0);
+		CHECK_IS(d->t_sched.s_lane[i].l_owner, NULL);
 	}
 }
 
@@ -184,15 +184,15 @@ static NOINLINE void run(struct tiny *d)
 		jumper = NULL;
 		if (sigsetjmp(out, 1) == 0) {
 			usched_run(&d->t_sched);
-			CHECK(jumper == NULL);
+			CHECK_IS(jumper, NULL);
 		} else {
 			usched_left(&d->t_sched);
-			CHECK(last == jumper);
+			CHECK_IS(last, jumper);
 			if (jumper != NULL)
 				bury(jumper);
 		}
 		CHECK(ustack_self() == self && runs == 0);
-		CHECK(fegetround() == round);
+		CHECK_IS(fegetround(), round);
 		usched_left(&d->t_sched);	/* a second time: no effect */
 	}
 	empty(d);
@@ -231,14 +231,14 @@ static void article(int lanes)
 	}
 	usched_run(&t.t_sched);
 	for (i = 0; i < NR; i++)
-		CHECK(tt[i].tt_done == (i != 1));
+		CHECK_IS(tt[i].tt_done, i != 1);
 	tiny_fini(&t);
 }
 
 static void rounds(void *arg)
 {
-	CHECK(fegetround() == FE_TONEAREST);
-	CHECK(fesetround(FE_UPWARD) == 0);
+	CHECK_IS(fegetround(), FE_TONEAREST);
+	CHECK_IS(fesetround(FE_UPWARD), 0);
 	if (arg != NULL)
 		tiny_yield();
 	jump();
@@ -252,7 +252,7 @@ static void control_words(int lanes, void *arg)
 	tiny_start(&t, &tt[0], rounds, arg);
 	tiny_start(&t, &tt[1], thread, NULL);
 	run(&t);
-	CHECK(fegetround() == FE_TONEAREST);
+	CHECK_IS(fegetround(), FE_TONEAREST);
 }
 
 /* Nested. */
@@ -273,7 +273,7 @@ static void pump(void *arg)
 		if (of(&in))
 			bury(jumper);
 	}
-	CHECK(ustack_self() == self);
+	CHECK_IS(ustack_self(), self);
 	tiny_yield();
 	CHECK(ustack_self() == self && array[63] == (unsigned char)(uintptr_t)arg);
 	if (in.t_live == 0)
@@ -282,7 +282,7 @@ static void pump(void *arg)
 	jumps = 3;
 	to = &out;
 	usched_run(&in.t_sched);
-	CHECK(in.t_live == 0);
+	CHECK_IS(in.t_live, 0);
 }
 
 static NOINLINE void run_both(int pumps)
@@ -337,7 +337,7 @@ static void leaves(void *arg)
 static NOINLINE void leave(int lanes)
 {
 	if (tiny_init(&t, lanes) == -ENOSYS)
-		CHECK(tiny_init(&t, 0) == 0);
+		CHECK_IS(tiny_init(&t, 0), 0);
 	tiny_start(&t, &tt[1], thread, NULL);
 	tiny_start(&t, &tt[0], leaves, NULL);
 	if (sigsetjmp(out, 1) == 0)
@@ -346,9 +346,9 @@ static NOINLINE void leave(int lanes)
 
 static void run_other(int lanes)
 {
-	CHECK(tiny_init(&in, 0) == 0);
+	CHECK_IS(tiny_init(&in, 0), 0);
 	if (tiny_init(&t, lanes) == -ENOSYS)
-		CHECK(tiny_init(&t, 0) == 0);
+		CHECK_IS(tiny_init(&t, 0), 0);
 	tiny_start(&t, &tt[0], leaves, NULL);
 	if (sigsetjmp(out, 1) == 0)
 		usched_run(&t.t_sched);
@@ -397,7 +397,7 @@ static void die_elsewhere(void)
 	pthread_t id;
 
 	leave(0);
-	CHECK(pthread_create(&id, NULL, elsewhere, &t.t_sched) == 0);
+	CHECK_IS(pthread_create(&id, NULL, elsewhere, &t.t_sched), 0);
 	(void)pthread_join(id, NULL);
 }
 
@@ -435,10 +435,10 @@ static void handlers(void)
 	stack_t alt = { .ss_sp = stack, .ss_size = sizeof stack };
 	struct sigaction action = { .sa_handler = handler };
 
-	CHECK(sigaltstack(&alt, NULL) == 0);
-	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+	CHECK_IS(sigaltstack(&alt, NULL), 0);
+	CHECK_IS(sigaction(SIGUSR1, &action, NULL), 0);
 	action.sa_flags = SA_ONSTACK;
-	CHECK(sigaction(SIGUSR2, &action, NULL) == 0);
+	CHECK_IS(sigaction(SIGUSR2, &action, NULL), 0);
 }
 
 int main(int argc, char **argv)

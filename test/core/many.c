@@ -50,12 +50,12 @@ static void with_lanes(int lanes)
 		want += 1 + (uint64_t)i * (TRIPS * (TRIPS + 1) / 2);
 	}
 	tiny_run(&t);
-	CHECK(sum == want);
-	CHECK(blocked_most == NR);
+	CHECK_IS(sum, want);
+	CHECK_IS(blocked_most, NR);
 	for (i = 0; i < NR; i++) {
-		CHECK(tt[i].tt_done == 1);
+		CHECK_IS(tt[i].tt_done, 1);
 #if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(USCHED_PORTABLE)
-		CHECK(tt[i].tt_stack.u_len <= MOST);
+		CHECK_THAT(tt[i].tt_stack.u_len, <=, MOST);
 #endif
 		tiny_drop(&tt[i].tt_stack);
 	}

@@ -28,22 +28,22 @@ static void formats(void)
 	errno = ENOENT;
 	usched_message("none");
 	CHECK(errno == ENOENT && heard_nr == 1);
-	CHECK(strcmp(heard, "usched: none") == 0);
+	CHECK_STR(heard, "usched: none");
 	usched_message("%s%% %d %d %d|%s", "a", INT_MIN, 0, INT_MAX, "");
-	CHECK(strcmp(heard, "usched: a% -2147483648 0 2147483647|") == 0);
+	CHECK_STR(heard, "usched: a% -2147483648 0 2147483647|");
 	usched_message("%u %x %lx %llx", UINT_MAX, UINT_MAX, ULONG_MAX,
 		       ULLONG_MAX);
 	snprintf(want, sizeof want, "usched: %u %x %lx %llx", UINT_MAX, UINT_MAX,
 		 ULONG_MAX, ULLONG_MAX);
-	CHECK(strcmp(heard, want) == 0);
+	CHECK_STR(heard, want);
 	usched_message("%ld %lu %lld %llu", LONG_MIN, ULONG_MAX, LLONG_MIN,
 		       ULLONG_MAX);
 	snprintf(want, sizeof want, "usched: %ld %lu %lld %llu", LONG_MIN,
 		 ULONG_MAX, LLONG_MIN, ULLONG_MAX);
-	CHECK(strcmp(heard, want) == 0);
+	CHECK_STR(heard, want);
 	usched_message("%p %p", (void *)heard, NULL);
 	snprintf(want, sizeof want, "usched: %p 0x0", (void *)heard);
-	CHECK(strcmp(heard, want) == 0);
+	CHECK_STR(heard, want);
 	usched_on_message(NULL);
 }
 
@@ -61,9 +61,9 @@ static void is_long(void)
 		CHECK(strlen(heard) >= was && strlen(heard) > 1000);
 		was = strlen(heard);
 		if (was == nob + nob / 2 + nob % 2 + 9)
-			CHECK(heard[was - 1] == '7');
+			CHECK_IS(heard[was - 1], '7');
 		else
-			CHECK(strcmp(heard + was - 3, "...") == 0);
+			CHECK_STR(heard + was - 3, "...");
 	}
 	usched_on_message(NULL);
 }
@@ -80,7 +80,7 @@ static void silent(void)
 	line();
 	errno = ENOENT;
 	usched_last_message("last %d", 2);
-	CHECK(errno == ENOENT);
+	CHECK_IS(errno, ENOENT);
 	setenv("USCHED_QUIET", "0", 1);
 	usched_message("three");
 }
@@ -116,8 +116,8 @@ static void wrote(void (*f)(void), const char *text)
 {
 	char got[4096];
 
-	CHECK(check_child(f, got, sizeof got) == 0);
-	CHECK(strcmp(got, text) == 0);
+	CHECK_IS(check_child(f, got, sizeof got), 0);
+	CHECK_STR(got, text);
 }
 
 int main(int argc, char **argv)
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
 	wrote(line, "usched: one 1\nusched: two\n");
 	wrote(silent, "usched: last 2\nusched: three\n");
 	wrote(to_program, "");
-	CHECK(check_dies("fail", is_broken, "a %s contract\n") == 0);
-	CHECK(check_dies("told", is_told, "mine: usched: a contract\n") == 0);
+	CHECK_IS(check_dies("fail", is_broken, "a %s contract\n"), 0);
+	CHECK_IS(check_dies("told", is_told, "mine: usched: a contract\n"), 0);
 	return 0;
 }

@@ -50,7 +50,7 @@ static NOINLINE void live(int nob, unsigned tag, struct level *below)
 	int round = rounding[tag % COUNT(rounding)];
 
 	memset(array, (int)tag, nob);
-	CHECK(fesetround(round) == 0);
+	CHECK_IS(fesetround(round), 0);
 	if (below != NULL)
 		rounds(below);
 	tiny_yield();
@@ -103,7 +103,7 @@ static void level_init(struct level *e, int nr, int lanes, int deep,
 {
 	int i;
 
-	CHECK(tiny_init(&e->e_tiny, lanes) == 0);
+	CHECK_IS(tiny_init(&e->e_tiny, lanes), 0);
 	e->e_next = next;
 	e->e_nr   = nr;
 	e->e_deep = deep;
@@ -133,16 +133,16 @@ static void all(int lanes, int in, int most, int deep)
 
 	doing("lanes %d %d %d, deep %d", lanes, in, most, deep);
 	outer_deep = deep;
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	for (i = 0; i < OUTER; i++) {
 		level_init(&inmost[i], INMOST, most, deep, NULL);
 		level_init(&inner[i], INNER, in, deep, &inmost[i]);
 		tiny_start(&t, &tt[i], outer, &inner[i]);
 	}
 	tiny_run(&t);
-	CHECK(t.t_live == 0);
+	CHECK_IS(t.t_live, 0);
 	for (i = 0; i < OUTER; i++) {
-		CHECK(inner[i].e_tiny.t_live == 0);
+		CHECK_IS(inner[i].e_tiny.t_live, 0);
 		level_fini(&inmost[i]);
 		level_fini(&inner[i]);
 	}
@@ -180,7 +180,7 @@ static NOINLINE void from_deep(void)
 	__asm__ volatile("" : : "r"(array) : "memory");
 	e->t_stop = e->t_rounds + 2;
 	tiny_run(e);
-	CHECK(e->t_live == 1);
+	CHECK_IS(e->t_live, 1);
 	__asm__ volatile("" : : "r"(array) : "memory");
 }
 
@@ -193,21 +193,21 @@ static void runs_middle(void *deep)
 
 static void call_back(int rounds, void *deep)
 {
-	CHECK(tiny_init(&t, tiny_has_lanes()) == 0);
-	CHECK(tiny_init(&middle, 0) == 0);
-	CHECK(tiny_init(&inner[0].e_tiny, 0) == 0);
+	CHECK_IS(tiny_init(&t, tiny_has_lanes()), 0);
+	CHECK_IS(tiny_init(&middle, 0), 0);
+	CHECK_IS(tiny_init(&inner[0].e_tiny, 0), 0);
 	middle.t_sched.s_next = middle_next;
 	call_back_rounds = rounds;
 	tiny_start(&inner[0].e_tiny, &inner[0].e_thread[0], yields, NULL);
 	tiny_start(&t, &tt[0], runs_middle, deep);
 	tiny_run(&t);
-	CHECK(t.t_live == 0);
+	CHECK_IS(t.t_live, 0);
 }
 
 static void from_call_back(void)
 {
 	call_back(9, &middle);
-	CHECK(inner[0].e_tiny.t_live == 0);
+	CHECK_IS(inner[0].e_tiny.t_live, 0);
 	tiny_fini(&inner[0].e_tiny);
 	tiny_fini(&middle);
 	tiny_fini(&t);
@@ -216,7 +216,7 @@ static void from_call_back(void)
 static void elsewhere(void)
 {
 	call_back(2, NULL);
-	CHECK(inner[0].e_tiny.t_live == 1);
+	CHECK_IS(inner[0].e_tiny.t_live, 1);
 	inner[0].e_tiny.t_stop = 0;
 	tiny_run(&inner[0].e_tiny);
 }
@@ -246,14 +246,14 @@ static void (*deed)(void *);
 static void hosts(void *arg)
 {
 	tiny_yield();
-	CHECK(tiny_init(&inner[0].e_tiny, 0) == 0);
+	CHECK_IS(tiny_init(&inner[0].e_tiny, 0), 0);
 	tiny_start(&inner[0].e_tiny, &inner[0].e_thread[0], deed, NULL);
 	tiny_run(&inner[0].e_tiny);
 }
 
 static void die(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	tiny_start(&t, &tt[0], hosts, NULL);
 	tiny_run(&t);
 }

@@ -573,7 +573,7 @@ int main(int argc, char **argv)
 {
 	check_start(argc, argv);
 	with_shapes(ALL);
-	CHECK(refused > 0);
+	CHECK_THAT(refused, >, 0);
 #if defined(HAVE_MMX)
 	with_shapes(ONLY_MMX);
 	_mm_empty();

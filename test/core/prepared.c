@@ -58,7 +58,7 @@ static void is_foretold(struct member *me)
 {
 	CHECK(want == &me->m_tiny.tt_stack && tiny_self() == &me->m_tiny);
 	CHECK(s->s_left == want_left && usched_self() == s);
-	CHECK(s->s_hot != want);
+	CHECK_THAT(s->s_hot, !=, want);
 	me->m_ready = 0;
 	me->m_runs++;
 }
@@ -230,7 +230,7 @@ static void blocks(struct member *me)
 		return;
 	}
 	is_foretold(me);
-	CHECK(words_get() == words(me));
+	CHECK_IS(words_get(), words(me));
 }
 
 static NOINLINE void goes_deep(struct member *me, int depth)
@@ -245,7 +245,7 @@ static NOINLINE void goes_deep(struct member *me, int depth)
 		goes_deep(me, depth - 1);
 	blocks(me);
 	for (i = 0; i < 6; i++)
-		CHECK(v[i] == own + i);
+		CHECK_IS(v[i], own + i);
 }
 
 static void begins(void *arg)
@@ -305,7 +305,8 @@ static NOINLINE void runs(void)
 		usched_left(s);
 		words_set(words(m));
 		if (x->m_ready) {
-			CHECK(q.q_tail-- != q.q_head);	/* it had yielded */
+			/* It had yielded. */
+			CHECK_THAT(q.q_tail--, !=, q.q_head);
 		}
 		t.t_live--;
 		tiny_drop(&x->m_tiny.tt_stack);

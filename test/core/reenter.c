@@ -26,7 +26,7 @@ static NOINLINE void keep(int depth, unsigned p)
 		keep(depth - 1, p);
 	else
 		tiny_yield();
-	CHECK(array[0] == (unsigned char)(p + depth));
+	CHECK_IS(array[0], (unsigned char)(p + depth));
 	CHECK(memcmp(array, array + 1, sizeof array - 1) == 0);
 }
 
@@ -37,7 +37,7 @@ static void thread(void *arg)
 
 	for (i = 0; i < TRIPS; i++) {
 		keep((int)((p + i) % 7), p + i);
-		CHECK(ustack_self()->u_arg == arg);
+		CHECK_IS(ustack_self()->u_arg, arg);
 	}
 }
 
@@ -64,7 +64,7 @@ static NOINLINE void deeper(struct tiny *s, int nob, int rounds)
 static void *native(void *arg)
 {
 	deeper(&t, 100, 33);
-	CHECK(ustack_self() == NULL);
+	CHECK_IS(ustack_self(), NULL);
 	return NULL;
 }
 
@@ -72,15 +72,15 @@ static void elsewhere(void)
 {
 	pthread_t id;
 
-	CHECK(pthread_create(&id, NULL, native, NULL) == 0);
-	CHECK(pthread_join(id, NULL) == 0);
+	CHECK_IS(pthread_create(&id, NULL, native, NULL), 0);
+	CHECK_IS(pthread_join(id, NULL), 0);
 }
 
 static void with_lanes(int nr)
 {
 	unsigned seed = check_seed;
 
-	CHECK(tiny_init(&t, nr) == 0);
+	CHECK_IS(tiny_init(&t, nr), 0);
 	start(&t, tt);
 	while (t.t_live > 0) {
 		if (check_random(&seed) % 4 == 0)
@@ -96,7 +96,7 @@ static void without_lanes(void)
 {
 	int nob = 20000;
 
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	start(&t, tt);
 	while (t.t_live > 0) {
 		deeper(&t, nob, 29);
@@ -123,7 +123,7 @@ static void without_lanes(void)
 
 static void die_deeper(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	start(&t, tt);
 	deeper(&t, 0, 50);
 	deeper(&t, 20000, 50);
@@ -131,7 +131,7 @@ static void die_deeper(void)
 
 static void die_elsewhere(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	start(&t, tt);
 	deeper(&t, 0, 50);
 	elsewhere();
@@ -149,11 +149,11 @@ static void pump(void *arg)
 	while (in.t_live > 0) {
 		in.t_stop = in.t_rounds + 17;
 		tiny_run(&in);
-		CHECK(ustack_self() == self);
+		CHECK_IS(ustack_self(), self);
 		tiny_yield();
-		CHECK(ustack_self() == self);
+		CHECK_IS(ustack_self(), self);
 	}
-	CHECK(array[63] == (unsigned char)(uintptr_t)arg);
+	CHECK_IS(array[63], (unsigned char)(uintptr_t)arg);
 }
 
 static void nested(int outer, int inner, int pumps)

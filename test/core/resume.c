@@ -43,7 +43,7 @@ static NOINLINE void give(int depth, long v)
 		value = v;
 		tiny_wait();
 	}
-	CHECK(array[3] == (unsigned char)v);
+	CHECK_IS(array[3], (unsigned char)v);
 }
 
 static void generator(void *arg)
@@ -51,8 +51,8 @@ static void generator(void *arg)
 	struct tiny_thread *me = (struct tiny_thread *)arg;
 	long i;
 
-	CHECK(ustack_self() == &me->tt_stack);
-	CHECK(usched_self() == me->tt_stack.u_sched);
+	CHECK_IS(ustack_self(), &me->tt_stack);
+	CHECK_IS(usched_self(), me->tt_stack.u_sched);
 	for (i = 0; i < TRIPS; i++)
 		give((int)(i % 5), (me - tt) * TRIPS + i);
 }
@@ -61,7 +61,7 @@ static void start(int lanes, void (*f)(void *))
 {
 	int i;
 
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	t.t_sched.s_next = next;
 	asked = 0;
 	for (i = 0; i < NR; i++) {
@@ -84,7 +84,7 @@ static NOINLINE int step_deep(struct tiny_thread *u, int depth)
 
 	array[0] = (char)depth;
 	rc = depth > 0 ? step_deep(u, depth - 1) : step(&u->tt_stack);
-	CHECK(array[0] == (char)depth);
+	CHECK_IS(array[0], (char)depth);
 	return rc;
 }
 
@@ -107,16 +107,16 @@ static void in_turn(int lanes)
 		for (i = 0; i < NR; i++) {
 			int depth = lanes != 0 ? (i + j) % 7 : 0;
 
-			CHECK(step_deep(&tt[i], depth) == 0);
+			CHECK_IS(step_deep(&tt[i], depth), 0);
 			CHECK(value == i * TRIPS + j && tt[i].tt_done == 0);
 			CHECK(ustack_self() == self && usched_self() == sched);
 		}
 	}
 	for (i = 0; i < NR; i++) {
-		CHECK(step_deep(&tt[i], 0) == 1);
-		CHECK(tt[i].tt_done == 1);
+		CHECK_IS(step_deep(&tt[i], 0), 1);
+		CHECK_IS(tt[i].tt_done, 1);
 	}
-	CHECK(asked == 0);
+	CHECK_IS(asked, 0);
 	finish();
 }
 
@@ -135,10 +135,10 @@ static void nested(void)
 {
 	struct tiny_thread two[2];
 
-	CHECK(tiny_init(&in, 3) == 0);
+	CHECK_IS(tiny_init(&in, 3), 0);
 	tiny_start(&in, &two[0], outer, NULL);
 	tiny_run(&in);
-	CHECK(two[0].tt_done == 1);
+	CHECK_IS(two[0].tt_done, 1);
 	tiny_fini(&in);
 }
 
@@ -159,11 +159,11 @@ static void between_runs(void)
 		tiny_wake(&tt[i]);
 	tiny_run(&t);
 	CHECK(asked == NR + 1 && t.t_live == NR);
-	CHECK(step(&tt[0].tt_stack) == 0);
+	CHECK_IS(step(&tt[0].tt_stack), 0);
 	CHECK(t.t_head == &tt[1] && asked == NR + 1);
 	tiny_run(&t);
 	CHECK(asked == NR + 4 && t.t_head == NULL);	/* it wakes itself */
-	CHECK(tt[1].tt_done == 1);
+	CHECK_IS(tt[1].tt_done, 1);
 	for (i = 0; i < NR; i++) {
 		while (tt[i].tt_done == 0 && step(&tt[i].tt_stack) == 0)
 			t.t_head = NULL;
@@ -190,11 +190,11 @@ static void at_hand(void)
 
 static void rounds(void *arg)
 {
-	CHECK(fegetround() == FE_TONEAREST);
+	CHECK_IS(fegetround(), FE_TONEAREST);
 	tiny_wait();
-	CHECK(fesetround(FE_UPWARD) == 0);
+	CHECK_IS(fesetround(FE_UPWARD), 0);
 	tiny_wait();
-	CHECK(fegetround() == FE_UPWARD);
+	CHECK_IS(fegetround(), FE_UPWARD);
 }
 
 /* The caller has other control words than the threads, before and after. */
@@ -203,17 +203,17 @@ static void control_words(void)
 	int i, j;
 
 	start(2, rounds);
-	CHECK(step(&tt[0].tt_stack) == 0);
-	CHECK(fesetround(FE_DOWNWARD) == 0);
+	CHECK_IS(step(&tt[0].tt_stack), 0);
+	CHECK_IS(fesetround(FE_DOWNWARD), 0);
 	for (j = 0; j < 3; j++) {
 		for (i = 0; i < NR; i++) {
 			if (tt[i].tt_done == 0)
-				CHECK(step(&tt[i].tt_stack) ==
-				      (j == 2 - (i == 0)));
-			CHECK(fegetround() == FE_DOWNWARD);
+				CHECK_IS(step(&tt[i].tt_stack), j == 2
+					 - (i == 0));
+			CHECK_IS(fegetround(), FE_DOWNWARD);
 		}
 	}
-	CHECK(fesetround(FE_TONEAREST) == 0);
+	CHECK_IS(fesetround(FE_TONEAREST), 0);
 	finish();
 }
 
@@ -236,8 +236,8 @@ static void jumps(void *arg)
 static void left(void)
 {
 	start(3, jumps);
-	CHECK(step(&tt[0].tt_stack) == 0);
-	CHECK(step(&tt[1].tt_stack) == 0);
+	CHECK_IS(step(&tt[0].tt_stack), 0);
+	CHECK_IS(step(&tt[1].tt_stack), 0);
 	if (setjmp(out) == 0) {
 		(void)step(&tt[0].tt_stack);
 		CHECK(!"there is a jump");
@@ -252,7 +252,7 @@ static void left(void)
 	}
 	usched_left(&t.t_sched);
 	tiny_drop(&tt[1].tt_stack);
-	CHECK(t.t_held == 0);
+	CHECK_IS(t.t_held, 0);
 	usched_fini(&t.t_sched);
 }
 

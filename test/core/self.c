@@ -132,10 +132,10 @@ static void moves(void *arg)
 	struct usched *s = usched_self();
 	int i;
 
-	CHECK(s == &outer.t_sched);
+	CHECK_IS(s, &outer.t_sched);
 	for (i = 0; i < 4; i++) {
-		CHECK(usched_block() == 0);
-		CHECK(usched_self() != s);
+		CHECK_IS(usched_block(), 0);
+		CHECK_THAT(usched_self(), !=, s);
 		CHECK(usched_self() == me->u_sched && ustack_self() == me);
 		s = usched_self();
 		moved++;
@@ -151,7 +151,7 @@ static void moved_between(void)
 	if (start(&outer, 2) != 0)
 		return;
 	start(&inner, 0);
-	CHECK(usched_lanes_share(&inner.t_sched, &outer.t_sched) == 0);
+	CHECK_IS(usched_lanes_share(&inner.t_sched, &outer.t_sched), 0);
 	tiny_start(&outer, &tt[0], moves, NULL);
 	u->u_lane = 1;
 	for (i = 0; i < 5; i++) {
@@ -162,7 +162,7 @@ static void moved_between(void)
 		t[i % 2]->t_head = &tt[0];
 		tiny_run(t[i % 2]);
 		t[i % 2]->t_head = NULL;
-		CHECK(moved == (i < 4 ? i : 4));
+		CHECK_IS(moved, i < 4 ? i : 4);
 	}
 	usched_fini(&inner.t_sched);
 	tiny_fini(&outer);
@@ -173,7 +173,7 @@ static jmp_buf back;
 
 static void jumps(void *arg)
 {
-	CHECK(usched_self() == &outer.t_sched);
+	CHECK_IS(usched_self(), &outer.t_sched);
 	longjmp(back, 1);
 }
 
@@ -182,7 +182,7 @@ static NOINLINE void left(int lanes)
 	if (start(&outer, lanes) != 0)
 		return;
 	tiny_start(&outer, &tt[0], jumps, NULL);
-	CHECK(usched_self() == NULL);
+	CHECK_IS(usched_self(), NULL);
 	if (setjmp(back) == 0)
 		tiny_run(&outer);
 	CHECK(usched_self() == &outer.t_sched && ustack_self() != NULL);

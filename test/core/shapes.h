@@ -51,11 +51,11 @@ static void walk(const struct job *j, const struct frame *f)
 	unsigned depth = f->f_depth;
 
 	for (; f != NULL; f = f->f_up, depth--) {
-		CHECK(f->f_self == f);
-		CHECK(f->f_depth == depth);
-		CHECK(f->f_pattern == pattern(j, depth));
+		CHECK_IS(f->f_self, f);
+		CHECK_IS(f->f_depth, depth);
+		CHECK_IS(f->f_pattern, pattern(j, depth));
 	}
-	CHECK(depth == (unsigned)-1);
+	CHECK_IS(depth, (unsigned)-1);
 }
 
 static void enter(const struct job *j, struct frame *f, struct frame *up)
@@ -72,7 +72,7 @@ static void maybe_block(struct job *j, struct frame *f)
 		return;
 	j->j_blocks++;
 	tiny_yield();
-	CHECK(ustack_self() == &j->j_thread.tt_stack);
+	CHECK_IS(ustack_self(), &j->j_thread.tt_stack);
 	walk(j, f);
 }
 
@@ -149,7 +149,7 @@ static NOINLINE void filled(const unsigned char *at, int nob, unsigned p)
 	int i;
 
 	for (i = 0; i < nob; i++)
-		CHECK(at[i] == (unsigned char)(p + i * 37));
+		CHECK_IS(at[i], (unsigned char)(p + i * 37));
 }
 
 #define ARRAY(name, nob)						\
@@ -215,11 +215,11 @@ static NOINLINE unsigned varargs(struct job *j, struct frame *up, int nr, ...)
 	enter(j, &f, up);
 	va_start(ap, nr);
 	for (i = 0; i < nr; i++) {
-		CHECK(va_arg(ap, int) == i);
-		CHECK(va_arg(ap, double) == i * 0.5);
+		CHECK_IS(va_arg(ap, int), i);
+		CHECK_IS(va_arg(ap, double), i * 0.5);
 		if (i == nr / 2)
 			rc = deeper(j, &f);
-		CHECK(va_arg(ap, void *) == (void *)j);
+		CHECK_IS(va_arg(ap, void *), (void *)j);
 	}
 	va_end(ap);
 	return rc + 1;
@@ -271,10 +271,10 @@ static NOINLINE unsigned shape_aligned(struct job *j, struct frame *up)
 	unsigned rc;
 
 	enter(j, &f, up);
-	CHECK((uintptr_t)at % 64 == 0);
+	CHECK_IS((uintptr_t)at % 64, 0);
 	fill(at, 64, f.f_pattern);
 	rc = deeper(j, &f);
-	CHECK((uintptr_t)at % 64 == 0);
+	CHECK_IS((uintptr_t)at % 64, 0);
 	filled(at, 64, f.f_pattern);
 	return rc + 1;
 }
@@ -342,7 +342,7 @@ static UNUSED void shape_run(struct tiny *t, int nr, int trips)
 	}
 	tiny_run(t);
 	for (i = 0; i < nr; i++)
-		CHECK(job[i].j_thread.tt_done == 1);
+		CHECK_IS(job[i].j_thread.tt_done, 1);
 	free(job);
 }
 

@@ -51,7 +51,7 @@ static void thread(void *arg)
 		unsigned a = pattern(j, i), b = a + 1, c = a + 2, d = a + 3;
 
 		trap(1);
-		CHECK(tiny_try_yield() == 0);
+		CHECK_IS(tiny_try_yield(), 0);
 		trap(0);
 		CHECK(b == pattern(j, i) + 1 && c == b + 1 && d == c + 1);
 		walk(j, &f);
@@ -108,7 +108,7 @@ static void with_lanes(int lanes)
 	rc = tiny_init(&t, lanes);
 	if (rc == -ENOSYS)
 		return;
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	t.t_sched.s_next  = next;
 	t.t_sched.s_alloc = alloc;
 	t.t_sched.s_free  = release;
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	memset(&sa, 0, sizeof sa);
 	sa.sa_handler = handler;
-	CHECK(sigaction(SIGTRAP, &sa, NULL) == 0);
+	CHECK_IS(sigaction(SIGTRAP, &sa, NULL), 0);
 	trap(1);
 	trap(0);
 	if (seen == 0)
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
 	with_lanes(1);
 	with_lanes(4);
 	with_lanes(16);
-	CHECK(seen > 1000);
+	CHECK_THAT(seen, >, 1000);
 	return 0;
 }
 

@@ -28,7 +28,7 @@ static NOINLINE void touch(int nob)
 	__asm__ volatile("" : : "r"(frame) : "memory");	/* the frame is used */
 	if (nob > 1000)
 		touch(nob - 1000);
-	CHECK(frame[0] == 1);
+	CHECK_IS(frame[0], 1);
 }
 
 static NOINLINE void wait_at(int nob, int tag)
@@ -45,7 +45,7 @@ static NOINLINE void wait_at(int nob, int tag)
 		tiny_wait();
 	}
 	for (i = 0; i < 500; i++)
-		CHECK(frame[i] == (char)(tag + i));
+		CHECK_IS(frame[i], (char)(tag + i));
 }
 
 static void worker(void *arg)
@@ -61,10 +61,10 @@ static void worker(void *arg)
 /* Called between two runs: all threads wait. */
 static void look(size_t kept)
 {
-	CHECK(usched_spare(&t.t_sched) >= (size_t)LANES * (DEEP / 2));
+	CHECK_THAT(usched_spare(&t.t_sched), >=, (size_t)LANES * (DEEP / 2));
 	usched_trim(&t.t_sched, kept);
 #if !defined(USCHED_HARD)
-	CHECK(usched_spare(&t.t_sched) <= (LANES + NR) * (kept + 8192));
+	CHECK_THAT(usched_spare(&t.t_sched), <=, (LANES + NR) * (kept + 8192));
 	CHECK(kept == 0 || usched_spare(&t.t_sched) >= LANES * (kept / 2));
 #endif
 }
@@ -73,7 +73,7 @@ static void rounds(void)
 {
 	int i, j;
 
-	CHECK(tiny_init(&t, LANES) == 0);
+	CHECK_IS(tiny_init(&t, LANES), 0);
 	for (i = 0; i < NR; i++)
 		tiny_start(&t, &tt[i], worker, &tt[i]);
 	for (i = 0; i < ROUNDS; i++) {
@@ -83,10 +83,10 @@ static void rounds(void)
 			tiny_wake(&tt[j]);
 	}
 	tiny_run(&t);
-	CHECK(ended == NR);
+	CHECK_IS(ended, NR);
 	usched_trim(&t.t_sched, 0);	/* lanes without an owner */
 #if !defined(USCHED_HARD)
-	CHECK(usched_spare(&t.t_sched) <= (LANES + NR) * 8192);
+	CHECK_THAT(usched_spare(&t.t_sched), <=, (LANES + NR) * 8192);
 #endif
 	tiny_fini(&t);
 }
@@ -98,21 +98,21 @@ static void trims(void *arg)
 
 static void runs_other(void *arg)
 {
-	CHECK(tiny_init(&other, 1) == 0);
+	CHECK_IS(tiny_init(&other, 1), 0);
 	tiny_start(&other, &inner, trims, &t.t_sched);
 	tiny_run(&other);
 }
 
 static void dies(void)
 {
-	CHECK(tiny_init(&t, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
 	tiny_start(&t, &tt[0], trims, &t.t_sched);
 	tiny_run(&t);
 }
 
 static void dies_below(void)
 {
-	CHECK(tiny_init(&t, 1) == 0);
+	CHECK_IS(tiny_init(&t, 1), 0);
 	tiny_start(&t, &tt[0], runs_other, NULL);
 	tiny_run(&t);
 }

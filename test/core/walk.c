@@ -30,9 +30,9 @@ static void *alloc(struct usched *s, int size)
 		if (at[i] == in_first)
 			first = i;
 	}
-	CHECK(middle > 0);
-	CHECK(first == middle + 1);
-	CHECK(nr <= first + 3);		/* usched_launch(), and no more */
+	CHECK_THAT(middle, >, 0);
+	CHECK_IS(first, middle + 1);
+	CHECK_THAT(nr, <=, first + 3);	/* usched_launch(), and no more */
 	walks++;
 	return tiny_alloc(s, size);
 }
@@ -68,7 +68,7 @@ static void with_lanes(int lanes)
 	for (i = 0; i < COUNT(tt); i++)
 		tiny_start(&t, &tt[i], first, NULL);
 	tiny_run(&t);
-	CHECK(walks == COUNT(tt));
+	CHECK_IS(walks, COUNT(tt));
 	tiny_fini(&t);
 }
 

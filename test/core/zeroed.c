@@ -24,7 +24,7 @@ static void thread(void *arg)
 	for (i = 0; i < 5; i++)
 		tiny_yield();
 	for (i = 0; i < COUNT(local); i++)
-		CHECK(local[i] == (char)(i + (int)(uintptr_t)arg));
+		CHECK_IS(local[i], (char)(i + (int)(uintptr_t)arg));
 	ran++;
 }
 
@@ -57,7 +57,7 @@ static void run(int lanes)
 	int i;
 
 	ran = 0;
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	fill_all(at_once);
 	tiny_run(&t);
 	fill_all(thread);
@@ -68,7 +68,7 @@ static void run(int lanes)
 	for (i = 0; i < NR && lanes > 0; i += 2)
 		tt[i].tt_stack.u_lane = (short)(i % lanes + 1);
 	tiny_run(&t);
-	CHECK(ran == 2 * NR);
+	CHECK_IS(ran, 2 * NR);
 	tiny_fini(&t);
 }
 
@@ -77,7 +77,7 @@ static void forget(int lanes)
 {
 	int i;
 
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	for (i = 0; i < 2; i++) {
 		ran = 0;
 		fill_all(thread);
@@ -85,7 +85,7 @@ static void forget(int lanes)
 		t.t_head = tt[0].tt_next;
 		t.t_live--;
 		tiny_run(&t);
-		CHECK(ran == NR - 1);
+		CHECK_IS(ran, NR - 1);
 	}
 	tiny_fini(&t);
 }
@@ -94,14 +94,14 @@ static void forget(int lanes)
 
 static void die_function(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	fill(&tt[0], NULL, NULL);
 	tiny_run(&t);
 }
 
 static void die_length(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	fill(&tt[0], thread, NULL);
 	tt[0].tt_stack.u_len = 1000;
 	tiny_run(&t);
@@ -115,7 +115,7 @@ static struct ustack *next_nothing(struct usched *s)
 
 static void die_dispatcher(void)
 {
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	t.t_sched.s_next = next_nothing;
 	tiny_run(&t);
 }

@@ -36,7 +36,7 @@ static int procs;
 
 static NOINLINE void ends(void *arg)
 {
-	CHECK(arg == ARG);
+	CHECK_IS(arg, ARG);
 	dead = SCHED(self)();
 	add(&over, 1);
 }
@@ -94,7 +94,7 @@ static void joins(void *arg)
 static void make_and_join(void)
 {
 	joined = make_joinable(0, ends, ARG);
-	CHECK(SCHED(join)(joined) == 0);
+	CHECK_IS(SCHED(join)(joined), 0);
 }
 
 static void joins_twice(void *arg)
@@ -247,8 +247,8 @@ static void looks(void)
 	for (i = 0; i < PROC; i++) {
 		const struct uproc *p = (struct uproc *)SCHED(sched)(i);
 
-		CHECK(__atomic_load_n(&p->p_graves.g_nr, __ATOMIC_RELAXED) <=
-		      UHARD_GRAVES + 1);
+		CHECK_THAT(__atomic_load_n(&p->p_graves.g_nr, __ATOMIC_RELAXED),
+			   <=, UHARD_GRAVES + 1);
 	}
 }
 
@@ -264,7 +264,7 @@ static void cares(void *arg)
 		t = make_joinable(0, sleeps, NULL);
 		SCHED(wake)(t);
 		SCHED(wake)(t);
-		CHECK(SCHED(join)(t) == 0);
+		CHECK_IS(SCHED(join)(t), 0);
 	}
 	looks();
 }
@@ -273,7 +273,7 @@ static void right(void)
 {
 	set(&over, 0);
 	one_thread(PROC, cares, NULL);
-	CHECK(get(&over) == 2 * ROUNDS);
+	CHECK_IS(get(&over), 2 * ROUNDS);
 }
 
 int main(int argc, char **argv)

@@ -141,7 +141,7 @@ static void run(int lanes, void (*f)(void *))
 {
 	int i;
 
-	CHECK(tiny_init(&tiny, 0) == 0);
+	CHECK_IS(tiny_init(&tiny, 0), 0);
 	CHECK(lanes == 0 || usched_lanes(&tiny.t_sched, lanes, SIZE) == 0);
 	for (i = 0; i < LANES; i++)
 		tiny_start(&tiny, &threads[i], f, &threads[i]);
@@ -150,7 +150,7 @@ static void run(int lanes, void (*f)(void *))
 
 static void start(void)
 {
-	CHECK(uguard_start() == 0);
+	CHECK_IS(uguard_start(), 0);
 }
 
 static void on_rr(void)
@@ -158,7 +158,7 @@ static void on_rr(void)
 	start();
 	CHECK(rr_init(2, 0) == 0 && rr_stack_size(SIZE) == 0);
 	CHECK(rr_thread_init(fall, NULL) != NULL);
-	CHECK(rr_start() == 0);
+	CHECK_IS(rr_start(), 0);
 	rr_fini();
 }
 
@@ -190,7 +190,7 @@ static struct ustack *deep_next(struct usched *s)
 static void in_next(void)
 {
 	start();
-	CHECK(tiny_init(&tiny, 0) == 0);
+	CHECK_IS(tiny_init(&tiny, 0), 0);
 	tiny.t_sched.s_next = deep_next;
 	tiny_run(&tiny);
 }
@@ -214,13 +214,13 @@ static void leap_to_nothing(void)
 
 	leap = LEAP_FAR;
 	start();
-	CHECK(tiny_init(&tiny, 0) == 0);
-	CHECK(usched_lanes(&tiny.t_sched, 1, SIZE) == 0);
+	CHECK_IS(tiny_init(&tiny, 0), 0);
+	CHECK_IS(usched_lanes(&tiny.t_sched, 1, SIZE), 0);
 	low = (char *)tiny.t_sched.s_lane - 2 * LEAP_FAR;
 	low = (char *)((uintptr_t)low & -(uintptr_t)65536);
 	(void)munmap(low, 2 * LEAP_FAR);
-	CHECK(mmap(low, 2 * LEAP_FAR - 65536, PROT_NONE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == low);
+	CHECK_IS(mmap(low, 2 * LEAP_FAR - 65536, PROT_NONE, MAP_PRIVATE |
+		 MAP_ANONYMOUS | MAP_FIXED, -1, 0), low);
 	tiny_start(&tiny, &threads[0], t_guard_leaps, NULL);
 	tiny_run(&tiny);
 }
@@ -239,8 +239,8 @@ static void ends_at_once(void *arg)
 static void on_last_lane(void (*f)(void *))
 {
 	start();
-	CHECK(tiny_init(&tiny, 0) == 0);
-	CHECK(usched_lanes(&tiny.t_sched, 9, SIZE) == 0);
+	CHECK_IS(tiny_init(&tiny, 0), 0);
+	CHECK_IS(usched_lanes(&tiny.t_sched, 9, SIZE), 0);
 	tiny_start(&tiny, &threads[1], ends_at_once, NULL);
 	threads[1].tt_stack.u_lane = 8;
 	tiny_start(&tiny, &threads[0], f, NULL);
@@ -291,7 +291,7 @@ static void mine_first(void)
 		.sa_sigaction = mine, .sa_flags = SA_SIGINFO
 	};
 
-	CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+	CHECK_IS(sigaction(SIGSEGV, &action, NULL), 0);
 	not_ours();
 }
 
@@ -324,7 +324,7 @@ static void clean(void)
 	stack_t alt;
 
 	start();
-	CHECK(uguard_start() == -EBUSY);
+	CHECK_IS(uguard_start(), -EBUSY);
 	run(0, nothing);
 	CHECK(sigaltstack(NULL, &alt) == 0 && (alt.ss_flags & SS_DISABLE));
 }
@@ -347,7 +347,7 @@ static void clean_left(void)
 		run(0, jumps);
 	usched_left(&tiny.t_sched);
 	CHECK(sigaltstack(NULL, &alt) == 0 && (alt.ss_flags & SS_DISABLE));
-	CHECK(ustack_self() == NULL);
+	CHECK_IS(ustack_self(), NULL);
 }
 
 /* An alternate stack of the program is used, and stays. */
@@ -356,7 +356,7 @@ static void other_alt(void)
 	static char mine_too[65536];
 	stack_t alt = { .ss_sp = mine_too, .ss_size = sizeof mine_too };
 
-	CHECK(sigaltstack(&alt, NULL) == 0);
+	CHECK_IS(sigaltstack(&alt, NULL), 0);
 	start();
 	run(0, nothing);
 	CHECK(sigaltstack(NULL, &alt) == 0 && alt.ss_sp == mine_too);

@@ -88,7 +88,7 @@ static void t_join(void *arg)
 /* Waits twice. The first wait ends, and must not be listed. */
 static void t_twice(void *arg)
 {
-	CHECK(w_record(UWAIT_COND, arg, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK_IS(w_record(UWAIT_COND, arg, uafter(UTIME_MS)), -ETIMEDOUT);
 	w_wait();
 	END;
 }
@@ -159,7 +159,7 @@ static char *line_of(const char *function)
 			end = more;
 		if (strstr(at, name) == NULL || strstr(at, name) > end)
 			continue;
-		CHECK((size_t)(end - at) < sizeof line);
+		CHECK_THAT((size_t)(end - at), <, sizeof line);
 		memcpy(line, at, end - at);
 		line[end - at] = 0;
 		memset(at, '-', end - at);
@@ -193,8 +193,8 @@ static void stuck_run(void)
 {
 	int i;
 
-	CHECK(ulist_start() == 0);
-	CHECK(ulist_start() == 0);
+	CHECK_IS(ulist_start(), 0);
+	CHECK_IS(ulist_start(), 0);
 	begin(2, 0);
 	make(0, t_plain, NULL);
 	make(0, t_mutex, &lock_b);
@@ -203,7 +203,7 @@ static void stuck_run(void)
 	make(0, t_twice, &lock_b);
 	for (i = 0; i < EACH; i++)
 		make(i, t_end, NULL);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	CHECK(SCHED(fini)() == -EDEADLK && SCHED(stuck)() == 5);
 }
 
@@ -212,18 +212,19 @@ static void stuck(void)
 	char join[64];
 
 	doing("stuck");
-	CHECK(check_child(stuck_run, text, TEXT) == 0);
-	CHECK(strstr(text, "usched: list: 5 threads are left, and none can be "
-		     "woken\n") == text);
+	CHECK_IS(check_child(stuck_run, text, TEXT), 0);
+	CHECK_IS(strstr(text,
+		 "usched: list: 5 threads are left, and none can be "
+		 "woken\n"), text);
 	CHECK(strstr(text, "usched: end of list: 5 threads, 5 wait\n"));
 	listed("t_mutex", ": waits: mutex 0x", "w_record");
 	listed("t_twice", ": waits: wake, ", "w_wait");
-	CHECK(times("(lock_b)") == 0);		/* of t_mutex, which is cut */
+	CHECK_IS(times("(lock_b)"), 0);		/* of t_mutex, which is cut */
 	snprintf(join, sizeof join, ": waits: join 0x");
 	listed("t_join", join, NULL);
-	CHECK(times("\tand 1 more like it, ") == 1);
+	CHECK_IS(times("\tand 1 more like it, "), 1);
 	listed("t_plain", ": waits: wake, ", "w_wait");
-	CHECK(times("thread 0x") == 0);
+	CHECK_IS(times("thread 0x"), 0);
 }
 
 /* Two threads, each of which holds the mutex that the other wants. */
@@ -234,7 +235,7 @@ static void *t_named(void *arg)
 {
 	int nr = *(int *)arg;
 
-	CHECK(umutex_lock(&mutex[nr], UNEVER) == 0);
+	CHECK_IS(umutex_lock(&mutex[nr], UNEVER), 0);
 	yield();
 	(void)!umutex_lock(&mutex[!nr], UNEVER);
 	return NULL;
@@ -244,17 +245,17 @@ static void t_maker(void *arg)
 {
 	static int nr[2] = { 0, 1 };
 
-	CHECK(uthread_make(NULL, t_named, &nr[0], "zero") == 0);
-	CHECK(uthread_make(NULL, t_named, &nr[1], "number one is cut") == 0);
+	CHECK_IS(uthread_make(NULL, t_named, &nr[0], "zero"), 0);
+	CHECK_IS(uthread_make(NULL, t_named, &nr[1], "number one is cut"), 0);
 }
 
 static void named_run(void)
 {
-	CHECK(ulist_start() == 0);
+	CHECK_IS(ulist_start(), 0);
 	begin(1, 0);
 	make(0, t_maker, NULL);
-	CHECK(SCHED(start)() == 0);
-	CHECK(SCHED(fini)() == -EDEADLK);
+	CHECK_IS(SCHED(start)(), 0);
+	CHECK_IS(SCHED(fini)(), -EDEADLK);
 }
 
 /* Each thread of the list holds what the other waits for, as Linux can tell. */
@@ -278,17 +279,17 @@ static void named(void)
 	char want[64];
 
 	doing("named");
-	CHECK(check_child(named_run, text, TEXT) == 0);
-	CHECK(times("end of list: 2 threads, 2 wait\n") == 1);
+	CHECK_IS(check_child(named_run, text, TEXT), 0);
+	CHECK_IS(times("end of list: 2 threads, 2 wait\n"), 1);
 	snprintf(want, sizeof want, ") \"zero\": waits: mutex %#lx (mutex",
 		 (unsigned long)(uintptr_t)&mutex[1]);
-	CHECK(times(want) == 1);
+	CHECK_IS(times(want), 1);
 #if defined(__linux__)
 	check_holders();
 #endif
 	snprintf(want, sizeof want, ") \"number one is \": waits: mutex %#lx "
 		 "(mutex", (unsigned long)(uintptr_t)&mutex[0]);
-	CHECK(times(want) == 1);
+	CHECK_IS(times(want), 1);
 	CHECK(!TRACES || times(" t_named+") == 2);
 }
 
@@ -308,7 +309,7 @@ static void *t_line(void *arg)
 	int nr = *(int *)arg;
 
 	if (nr < in_line)
-		CHECK(umutex_lock(&lock[nr], UNEVER) == 0);
+		CHECK_IS(umutex_lock(&lock[nr], UNEVER), 0);
 	yield();
 	if (nr != in_line - 1 || in_cycle)
 		(void)!umutex_lock(&lock[nr < in_line ? (nr + 1) % in_line : 0],
@@ -326,17 +327,17 @@ static void t_line_maker(void *arg)
 	(void)arg;
 	for (i = 0; i <= in_line; i++) {
 		nr[i] = i;
-		CHECK(uthread_make(NULL, t_line, &nr[i], "in line") == 0);
+		CHECK_IS(uthread_make(NULL, t_line, &nr[i], "in line"), 0);
 	}
 }
 
 static void line_run(void)
 {
-	CHECK(ulist_start() == 0);
+	CHECK_IS(ulist_start(), 0);
 	begin(1, 0);
 	make(0, t_line_maker, NULL);
-	CHECK(SCHED(start)() == 0);
-	CHECK(SCHED(fini)() == -EDEADLK);
+	CHECK_IS(SCHED(start)(), 0);
+	CHECK_IS(SCHED(fini)(), -EDEADLK);
 }
 
 /* Each thread of the cycle is named once, and holds what the thread before wants. */
@@ -348,8 +349,8 @@ static inline void check_cycle(void)
 
 	for (i = 0; i < in_line; i++) {
 		at = strchr(at, '\n') + 1;
-		CHECK(sscanf(at, "\t%lx waits: mutex %*x, held by %lx", &u,
-			     &holder) == 2);
+		CHECK_IS(sscanf(at, "\t%lx waits: mutex %*x, held by %lx", &u,
+			 &holder), 2);
 		if (i == 0)
 			first = u;
 		else
@@ -366,10 +367,10 @@ static void cycle(int nr, bool closed)
 	doing("cycle");
 	in_line   = nr;
 	in_cycle = closed;
-	CHECK(check_child(line_run, text, TEXT) == 0);
+	CHECK_IS(check_child(line_run, text, TEXT), 0);
 	snprintf(want, sizeof want, "usched: end of list: %d threads, %d wait\n",
 		 nr + 1, nr + 1);
-	CHECK(times(want) == 1);
+	CHECK_IS(times(want), 1);
 	snprintf(want, sizeof want, "usched: dead lock: %d threads wait for each "
 		 "other\n", nr);
 #if defined(__linux__)
@@ -385,9 +386,9 @@ static void silent_run(void)
 	check_quiet();
 	begin(2, 0);
 	make(0, t_plain, NULL);
-	CHECK(SCHED(start)() == 0);
-	CHECK(SCHED(fini)() == -EDEADLK);
-	CHECK(ulist_start() == 0);
+	CHECK_IS(SCHED(start)(), 0);
+	CHECK_IS(SCHED(fini)(), -EDEADLK);
+	CHECK_IS(ulist_start(), 0);
 	one_thread(2, t_end, NULL);
 	ulist_print("by hand");
 }
@@ -397,11 +398,11 @@ static void silent(void)
 	const char *list;
 
 	doing("silent");
-	CHECK(check_child(silent_run, text, TEXT) == 0);
+	CHECK_IS(check_child(silent_run, text, TEXT), 0);
 	list = strstr(text, "usched: list: ");
 	CHECK(list != NULL && strcmp(list, "usched: list: by hand\n"
 		     "usched: end of list: 0 threads\n") == 0);
-	CHECK(list == text);
+	CHECK_IS(list, text);
 }
 
 /*
@@ -421,28 +422,28 @@ static void many_run(void)
 {
 	int i;
 
-	CHECK(ulist_start() == 0);
+	CHECK_IS(ulist_start(), 0);
 	begin(2, MANY);
 	for (i = 0; i < MANY; i++)
 		make(i, t_plain, NULL);
-	CHECK(SCHED(start)() == 0);
-	CHECK(SCHED(fini)() == -EDEADLK);
+	CHECK_IS(SCHED(start)(), 0);
+	CHECK_IS(SCHED(fini)(), -EDEADLK);
 	begin(1, 0);
 	for (i = 0; i < 1100; i++)
 		make(0, t_object, &objects[i]);
-	CHECK(SCHED(start)() == 0);
-	CHECK(SCHED(fini)() == -EDEADLK);
+	CHECK_IS(SCHED(start)(), 0);
+	CHECK_IS(SCHED(fini)(), -EDEADLK);
 }
 
 static void many(void)
 {
 	doing("many");
-	CHECK(check_child(many_run, text, TEXT) == 0);
+	CHECK_IS(check_child(many_run, text, TEXT), 0);
 	CHECK(strstr(text, "end of list: 900 threads, 900 wait\n") != NULL);
 	CHECK(strstr(text, "end of list: 1100 threads, 1100 wait, "
 		     "100 not shown\n") != NULL);
-	CHECK(times("thread 0x") == 1 + 1000);
-	CHECK(times("\tand 899 more like it, ") == 1);
+	CHECK_IS(times("thread 0x"), 1 + 1000);
+	CHECK_IS(times("\tand 899 more like it, "), 1);
 	CHECK(!TRACES || (times(" t_plain+") == 1 &&
 			  times(" t_object+") == 1000));
 }
@@ -463,7 +464,7 @@ static void await(const char *what, int nr)
 	do {
 		usleep(10000);
 		nob = pread(STDERR_FILENO, text, TEXT - 1, 0);
-		CHECK(nob >= 0);
+		CHECK_THAT(nob, >=, 0);
 		text[nob] = 0;
 	} while (times(what) != nr);
 }
@@ -474,11 +475,12 @@ static void signal_run(void)
 	int err = dup(STDERR_FILENO);
 	char name[] = "/tmp/s_list.XXXXXX";
 
-	CHECK(dup2(mkstemp(name), STDERR_FILENO) == STDERR_FILENO);
+	CHECK_IS(dup2(mkstemp(name), STDERR_FILENO), STDERR_FILENO);
 	unlink(name);
-	CHECK(ulist_on_signal(SIGUSR1) == 0);
-	CHECK(ulist_on_run(20 * UTIME_MS) == 0);
-	CHECK(pthread_create(&waits_natively, NULL, native_wait, &lock_b) == 0);
+	CHECK_IS(ulist_on_signal(SIGUSR1), 0);
+	CHECK_IS(ulist_on_run(20 * UTIME_MS), 0);
+	CHECK_IS(pthread_create(&waits_natively, NULL, native_wait, &lock_b),
+		 0);
 	begin(1, 0);
 	ready_nr = 1;
 	make(0, t_plain, NULL);
@@ -486,27 +488,27 @@ static void signal_run(void)
 	make(0, t_until, NULL);
 	make(0, t_endless, NULL);
 	make(0, t_ready, NULL);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	await("has not given way", 1);
-	CHECK(kill(getpid(), SIGUSR1) == 0);
+	CHECK_IS(kill(getpid(), SIGUSR1), 0);
 	await("end of list", 1);
 	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	while (__atomic_load_n(&ends, __ATOMIC_RELAXED) != 2)
 		usleep(10000);
-	CHECK(kill(getpid(), SIGUSR1) == 0);
+	CHECK_IS(kill(getpid(), SIGUSR1), 0);
 	await("end of list", 2);
-	CHECK(write(err, text, strlen(text)) == (ssize_t)strlen(text));
+	CHECK_IS(write(err, text, strlen(text)), (ssize_t)strlen(text));
 	_exit(0);
 }
 
 static void on_signal(void)
 {
 	doing("signal");
-	CHECK(check_child(signal_run, text, TEXT) == 0);
-	CHECK(times("usched: list: asked by a signal\n") == 2);
-	CHECK(times("usched: run: ") == 1);
-	CHECK(strstr(text, "t_endless") == strstr(strstr(text,
-		"usched: run: "), "t_endless"));
+	CHECK_IS(check_child(signal_run, text, TEXT), 0);
+	CHECK_IS(times("usched: list: asked by a signal\n"), 2);
+	CHECK_IS(times("usched: run: "), 1);
+	CHECK_IS(strstr(text, "t_endless"),
+		 strstr(strstr(text, "usched: run: "), "t_endless"));
 	listed("t_endless", " has not given way for ", COMPUTES);
 	listed("t_plain", ": waits: wake, ", "w_wait");
 	listed("t_mutex", ": waits: mutex 0x", "w_record");
@@ -515,8 +517,8 @@ static void on_signal(void)
 	listed("t_endless", ": runs\n", COMPUTES);
 	listed("t_ready", ": ready, ", NULL);
 	CHECK(times("native thread ") == 2 && times(": waits: sem 0x") == 2);
-	CHECK(times("end of list: 5 threads, 3 wait, 1 ready, 1 run\n") == 1);
-	CHECK(times("end of list: 3 threads, 3 wait\n") == 1);
+	CHECK_IS(times("end of list: 5 threads, 3 wait, 1 ready, 1 run\n"), 1);
+	CHECK_IS(times("end of list: 3 threads, 3 wait\n"), 1);
 }
 
 /* Threads that begin, end, wait and wake, while lists are made. */
@@ -537,7 +539,7 @@ static void t_churn(void *arg)
 		for (i = 0; i < 20; i++)
 			CHECK(try_make(i, t_short, NULL) != NULL);
 		t = make_joinable(0, t_end, NULL);
-		CHECK(SCHED(join)(t) == 0);
+		CHECK_IS(SCHED(join)(t), 0);
 		yield();
 		u_sleep(uafter(100 * UTIME_US));
 	}
@@ -550,38 +552,38 @@ static void churn_run(void)
 	int i;
 
 	CHECK(freopen("/dev/null", "w", stderr) != NULL);
-	CHECK(ulist_on_signal(SIGUSR1) == 0);
+	CHECK_IS(ulist_on_signal(SIGUSR1), 0);
 	begin(2, 0);
 	for (i = 0; i < 400; i++)
 		make(i, t_churn, NULL);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	for (i = 0; i < LISTS; i++) {
 		usleep(20000);
-		CHECK(kill(getpid(), SIGUSR1) == 0);
+		CHECK_IS(kill(getpid(), SIGUSR1), 0);
 	}
 	usleep(20000);
 	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	finish();
-	CHECK(churns > 0);
-	CHECK(dup2(err, STDERR_FILENO) == STDERR_FILENO);
+	CHECK_THAT(churns, >, 0);
+	CHECK_IS(dup2(err, STDERR_FILENO), STDERR_FILENO);
 	ulist_print("at the end");
 }
 
 static void churn(void)
 {
 	doing("churn");
-	CHECK(check_child(churn_run, text, TEXT) == 0);
-	CHECK(strcmp(text, "usched: list: at the end\n"
-		     "usched: end of list: 0 threads\n") == 0);
+	CHECK_IS(check_child(churn_run, text, TEXT), 0);
+	CHECK_STR(text, "usched: list: at the end\n"
+		  "usched: end of list: 0 threads\n");
 }
 
 static void misuse(void)
 {
 	doing("misuse");
-	CHECK(ulist_on_signal(0) == -EINVAL);
-	CHECK(ulist_on_signal(SIGKILL) == -EINVAL);
-	CHECK(ulist_on_run(0) == -EINVAL);
-	CHECK(ulist_on_run(-5) == -EINVAL);
+	CHECK_IS(ulist_on_signal(0), -EINVAL);
+	CHECK_IS(ulist_on_signal(SIGKILL), -EINVAL);
+	CHECK_IS(ulist_on_run(0), -EINVAL);
+	CHECK_IS(ulist_on_run(-5), -EINVAL);
 	ulist_print("not started: not written");
 }
 

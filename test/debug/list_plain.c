@@ -81,7 +81,7 @@ static void bare_run(void)
 	struct ustack *(*mine)(struct usched *s);
 	struct usched_stats st;
 
-	CHECK(ulist_start() == 0);
+	CHECK_IS(ulist_start(), 0);
 	tiny_init(&t, lanes);
 	was = t.t_sched.s_next;
 	mine = t.t_sched.s_next = next;
@@ -90,10 +90,10 @@ static void bare_run(void)
 	tiny_start(&t, &tt[2], t_wait, &object);
 	tiny_start(&t, &tt[3], t_forget, NULL);
 	if (counts)
-		CHECK(usched_stats(&t.t_sched, &st) == 0);
+		CHECK_IS(usched_stats(&t.t_sched, &st), 0);
 	usched_run(&t.t_sched);
 	if (counts) {
-		CHECK(st.starts == 4);
+		CHECK_IS(st.starts, 4);
 		usched_stats_end(&t.t_sched);
 	}
 	CHECK(t.t_sched.s_next == mine && t.t_sched.s_links == NULL);
@@ -104,17 +104,17 @@ static void bare(void)
 {
 	char end[80];
 
-	CHECK(check_child(bare_run, text, TEXT) == 0);
+	CHECK_IS(check_child(bare_run, text, TEXT), 0);
 	snprintf(end, sizeof end, "usched: end of list: %d threads, %d blocked\n",
 		 3 - forgets, 3 - forgets);
-	CHECK(times(end) == 1);
-	CHECK(times("no thread can run\n") == 1);
-	CHECK(times(": blocked, ") == 2);
-	CHECK(times(" t_forget(0x0): blocked, ") == 1);
-	CHECK(times(" t_wait(") == 1);
-	CHECK(times("\tand 1 more like it, ") == !forgets);
+	CHECK_IS(times(end), 1);
+	CHECK_IS(times("no thread can run\n"), 1);
+	CHECK_IS(times(": blocked, "), 2);
+	CHECK_IS(times(" t_forget(0x0): blocked, "), 1);
+	CHECK_IS(times(" t_wait("), 1);
+	CHECK_IS(times("\tand 1 more like it, "), !forgets);
 	snprintf(end, sizeof end, " t_wait(%p): blocked", (void *)&object);
-	CHECK(times(end) == forgets);
+	CHECK_IS(times(end), forgets);
 	CHECK(strstr(text, "usched: list: run is over\n"
 		     "usched: end of list: 0 threads\n") != NULL);
 }
@@ -141,7 +141,7 @@ static void t_jump(void *arg)
 
 static void jump_run(void)
 {
-	CHECK(ulist_start() == 0);
+	CHECK_IS(ulist_start(), 0);
 	tiny_init(&t, 8);
 	tiny_start(&t, &tt[0], t_wait, NULL);
 	tiny_start(&t, &tt[1], t_jump, NULL);
@@ -156,8 +156,8 @@ static void jump_run(void)
 
 static void jump(void)
 {
-	CHECK(check_child(jump_run, text, TEXT) == 0);
-	CHECK(times("end of list: 0 threads\n") == 2);
+	CHECK_IS(check_child(jump_run, text, TEXT), 0);
+	CHECK_IS(times("end of list: 0 threads\n"), 2);
 }
 
 /* A thread of rr forks; the child runs a scheduler of its own. */
@@ -165,12 +165,12 @@ static void jump(void)
 static void t_rr(void *arg)
 {
 	CHECK(arg != NULL);
-	CHECK(rr_wait() == 0);
+	CHECK_IS(rr_wait(), 0);
 }
 
 static void child_run(void)
 {
-	CHECK(rr_init(2, 0) == 0);
+	CHECK_IS(rr_init(2, 0), 0);
 	CHECK(rr_thread_init(t_rr, &t) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == -EDEADLK);
 	ulist_print("in the child");
@@ -182,9 +182,9 @@ static void t_fork(void *arg)
 	int status;
 	pid_t pid;
 
-	CHECK(rr_yield() == 0);
+	CHECK_IS(rr_yield(), 0);
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0)
 		child_run();
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
@@ -192,8 +192,8 @@ static void t_fork(void *arg)
 
 static void fork_run(void)
 {
-	CHECK(ulist_on_run(1000000000) == 0);
-	CHECK(rr_init(2, 0) == 0);
+	CHECK_IS(ulist_on_run(1000000000), 0);
+	CHECK_IS(rr_init(2, 0), 0);
 	CHECK(rr_thread_init(t_fork, NULL) != NULL);
 	CHECK(rr_thread_init(t_rr, &tt) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == -EDEADLK);
@@ -201,8 +201,8 @@ static void fork_run(void)
 
 static void forks(void)
 {
-	CHECK(check_child(fork_run, text, TEXT) == 0);
-	CHECK(times("1 thread is left") == 2);
+	CHECK_IS(check_child(fork_run, text, TEXT), 0);
+	CHECK_IS(times("1 thread is left"), 2);
 	CHECK(times(" t_rr(") == 2 && times("1 threads, 1 wait\n") == 2);
 	CHECK(strstr(text, "usched: list: in the child\n"
 		     "usched: end of list: 0 threads\n") != NULL);
@@ -220,11 +220,11 @@ static void t_holds(void *arg)
 	for (nr = 1; nr <= REPORTS; nr++) {
 		while (times(" has not given way ") < nr) {
 			nob = read(*from, text + at, (size_t)(TEXT - 1 - at));
-			CHECK(nob > 0);
+			CHECK_THAT(nob, >, 0);
 			text[at += nob] = 0;
 		}
 		CHECK(times("usched: run: ") == nr && times(" t_holds(") == nr);
-		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	}
 }
 
@@ -245,7 +245,7 @@ static void t_fork_holds(void *arg)
 	int status;
 	pid_t pid = fork();
 
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0)
 		child_holds();
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
@@ -253,41 +253,41 @@ static void t_fork_holds(void *arg)
 
 static void holds_run(void)
 {
-	CHECK(ulist_on_run(20 * UTIME_MS) == 0);
+	CHECK_IS(ulist_on_run(20 * UTIME_MS), 0);
 	CHECK(rr_init(1, 0) == 0 && rr_thread_init(t_fork_holds, NULL) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == 0);
 }
 
 static void holds(void)
 {
-	CHECK(check_child(holds_run, text, TEXT) == 0);
+	CHECK_IS(check_child(holds_run, text, TEXT), 0);
 }
 
 /* A list of a scheduler that is stuck, while another runs. */
 
 static void t_ll(void *arg)
 {
-	CHECK(ll_wait() == 0);
+	CHECK_IS(ll_wait(), 0);
 }
 
 static void two_run(void)
 {
-	CHECK(ulist_start() == 0);
+	CHECK_IS(ulist_start(), 0);
 	CHECK(ll_init(1, 0) == 0 && ll_thread_init(t_ll, NULL, 0) != NULL);
 	ll_hold();
-	CHECK(ll_start() == 0);
+	CHECK_IS(ll_start(), 0);
 	CHECK(rr_init(1, 0) == 0 && rr_thread_init(t_rr, &t) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == -EDEADLK);
 	ll_release();
-	CHECK(ll_fini() == -EDEADLK);
+	CHECK_IS(ll_fini(), -EDEADLK);
 }
 
 static void two(void)
 {
-	CHECK(check_child(two_run, text, TEXT) == 0);
-	CHECK(times("1 threads, 1 wait\n") == 2);
+	CHECK_IS(check_child(two_run, text, TEXT), 0);
+	CHECK_IS(times("1 threads, 1 wait\n"), 2);
 	CHECK(times(" t_rr(") == 1 && times(" t_ll(") == 1);
-	CHECK(strstr(text, " t_rr(") < strstr(text, " t_ll("));
+	CHECK_THAT(strstr(text, " t_rr("), <, strstr(text, " t_ll("));
 }
 
 /*
@@ -304,7 +304,7 @@ static void t_busy(void *arg)
 	while (!__atomic_load_n(&end, __ATOMIC_RELAXED)) {
 		for (i = 0; i < 10000000; i++)
 			;
-		CHECK(rr_yield() == 0);
+		CHECK_IS(rr_yield(), 0);
 	}
 }
 
@@ -312,17 +312,17 @@ static void busy_run(void)
 {
 	int i;
 
-	CHECK(ulist_start() == 0);
-	CHECK(rr_init(2, 0) == 0);
+	CHECK_IS(ulist_start(), 0);
+	CHECK_IS(rr_init(2, 0), 0);
 	for (i = 0; i < 4; i++)
 		CHECK(rr_thread_init(t_busy, NULL) != NULL);
-	CHECK(rr_start() == 0);
+	CHECK_IS(rr_start(), 0);
 	for (i = 0; i < 20; i++) {
 		usleep(5000);
 		ulist_print("busy");
 	}
 	__atomic_store_n(&end, 1, __ATOMIC_RELAXED);
-	CHECK(rr_fini() == 0);
+	CHECK_IS(rr_fini(), 0);
 }
 
 static void busy(void)
@@ -330,11 +330,11 @@ static void busy(void)
 	int nr;
 
 	do {
-		CHECK(check_child(busy_run, text, TEXT) == 0);
-		CHECK(times("usched: list: busy\n") == 20);
+		CHECK_IS(check_child(busy_run, text, TEXT), 0);
+		CHECK_IS(times("usched: list: busy\n"), 20);
 		nr = times("end of list: 4 threads, 4 ready\n");
 	} while (nr == 0 && check_time(50));
-	CHECK(nr > 0);
+	CHECK_THAT(nr, >, 0);
 }
 
 /* A call, and a list made by a thread. */
@@ -349,20 +349,20 @@ static void call(void *arg)
 
 static void t_call(void *arg)
 {
-	CHECK(ucall(call, arg) == 0);
+	CHECK_IS(ucall(call, arg), 0);
 }
 
 static void t_list(void *arg)
 {
-	CHECK(rr_yield() == 0);
+	CHECK_IS(rr_yield(), 0);
 	ulist_print("by a thread");
 	__atomic_store_n(&go, 1, __ATOMIC_RELEASE);
 }
 
 static void call_run(void)
 {
-	CHECK(ulist_start() == 0);
-	CHECK(rr_init(1, 0) == 0);
+	CHECK_IS(ulist_start(), 0);
+	CHECK_IS(rr_init(1, 0), 0);
 	CHECK(rr_thread_init(t_call, NULL) != NULL);
 	CHECK(rr_thread_init(t_list, NULL) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == 0);
@@ -370,11 +370,11 @@ static void call_run(void)
 
 static void calls(void)
 {
-	CHECK(check_child(call_run, text, TEXT) == 0);
-	CHECK(times(" t_call(0x0): waits: call 0x") == 1);
-	CHECK(times(" (call), ") == 1);
-	CHECK(times(" t_list(0x0): runs\n") == 1);
-	CHECK(times("2 threads, 1 wait, 1 run\n") == 1);
+	CHECK_IS(check_child(call_run, text, TEXT), 0);
+	CHECK_IS(times(" t_call(0x0): waits: call 0x"), 1);
+	CHECK_IS(times(" (call), "), 1);
+	CHECK_IS(times(" t_list(0x0): runs\n"), 1);
+	CHECK_IS(times("2 threads, 1 wait, 1 run\n"), 1);
 }
 
 int main(int argc, char **argv)

@@ -49,8 +49,8 @@ int open(const char *path, int flags, ...)
 	if (files == NONE || (files == ABSENT && strcmp(name, "/syscall") == 0))
 		return errno = ENOENT, -1;
 	if (files == FOREIGN && strcmp(name, "/syscall") == 0) {
-		CHECK(pipe(pair) == 0);
-		CHECK(write(pair[1], line, sizeof line - 1) > 0);
+		CHECK_IS(pipe(pair), 0);
+		CHECK_THAT(write(pair[1], line, sizeof line - 1), >, 0);
 		close(pair[1]);
 		return pair[0];
 	}
@@ -159,13 +159,13 @@ static pthread_t later(void (*f)(void))
 	pthread_t native;
 
 	answers = f;
-	CHECK(pthread_create(&native, NULL, answer_late, NULL) == 0);
+	CHECK_IS(pthread_create(&native, NULL, answer_late, NULL), 0);
 	return native;
 }
 
 static void a_write(void)
 {
-	CHECK(write(side[1], "a", 1) == 1);
+	CHECK_IS(write(side[1], "a", 1), 1);
 }
 
 static int c_read(void)
@@ -174,10 +174,10 @@ static int c_read(void)
 	char c = 0;
 	int rc;
 
-	CHECK(pipe(side) == 0);
+	CHECK_IS(pipe(side), 0);
 	native = later(a_write);
 	rc = read(side[0], &c, 1) == 1 && c == 'a';
-	CHECK(pthread_join(native, NULL) == 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
 	close(side[0]);
 	close(side[1]);
 	return rc;
@@ -191,11 +191,11 @@ static int c_recv(void)
 	char c = 0;
 	int rc;
 
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, side) == 0);
-	CHECK(setsockopt(side[0], SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, side), 0);
+	CHECK_IS(setsockopt(side[0], SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t), 0);
 	native = later(a_write);
 	rc = recv(side[0], &c, 1, 0) == 1 && c == 'a';
-	CHECK(pthread_join(native, NULL) == 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
 	close(side[0]);
 	close(side[1]);
 	return rc;
@@ -206,7 +206,7 @@ static socklen_t at_len;
 
 static void a_connect(void)
 {
-	CHECK(connect(side[1], (struct sockaddr *)&at, at_len) == 0);
+	CHECK_IS(connect(side[1], (struct sockaddr *)&at, at_len), 0);
 }
 
 static int c_accept(void)
@@ -216,17 +216,17 @@ static int c_accept(void)
 	int i, fd;
 
 	for (i = 0; i < 2; i++)
-		CHECK((side[i] = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
+		CHECK_THAT((side[i] = socket(AF_UNIX, SOCK_STREAM, 0)), >=, 0);
 	memset(&at, 0, sizeof at);
 	at.ss_family = AF_UNIX;
-	CHECK(bind(side[0], (struct sockaddr *)&at, sizeof at.ss_family) == 0);
+	CHECK_IS(bind(side[0], (struct sockaddr *)&at, sizeof at.ss_family), 0);
 	at_len = sizeof at;
-	CHECK(getsockname(side[0], (struct sockaddr *)&at, &at_len) == 0);
-	CHECK(setsockopt(side[0], SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t) == 0);
-	CHECK(listen(side[0], 1) == 0);
+	CHECK_IS(getsockname(side[0], (struct sockaddr *)&at, &at_len), 0);
+	CHECK_IS(setsockopt(side[0], SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t), 0);
+	CHECK_IS(listen(side[0], 1), 0);
 	native = later(a_connect);
 	fd = accept(side[0], NULL, NULL);
-	CHECK(pthread_join(native, NULL) == 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
 	close(fd);
 	close(side[0]);
 	close(side[1]);
@@ -235,7 +235,7 @@ static int c_accept(void)
 
 static void a_unlock(void)
 {
-	CHECK(flock(side[1], LOCK_UN) == 0);
+	CHECK_IS(flock(side[1], LOCK_UN), 0);
 }
 
 static int c_flock(void)
@@ -244,13 +244,13 @@ static int c_flock(void)
 	pthread_t native;
 	int rc;
 
-	CHECK((side[0] = mkstemp(name)) >= 0);
-	CHECK((side[1] = open(name, O_RDWR)) >= 0);
+	CHECK_THAT((side[0] = mkstemp(name)), >=, 0);
+	CHECK_THAT((side[1] = open(name, O_RDWR)), >=, 0);
 	unlink(name);
-	CHECK(flock(side[1], LOCK_EX) == 0);
+	CHECK_IS(flock(side[1], LOCK_EX), 0);
 	native = later(a_unlock);
 	rc = flock(side[0], LOCK_EX);
-	CHECK(pthread_join(native, NULL) == 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
 	close(side[0]);
 	close(side[1]);
 	return rc == 0;
@@ -300,7 +300,7 @@ static void read_text(void)
 {
 	ssize_t nob = pread(STDERR_FILENO, text, TEXT - 1, (off_t)seen);
 
-	CHECK(nob >= 0);
+	CHECK_THAT(nob, >=, 0);
 	text[nob] = 0;
 }
 
@@ -333,7 +333,7 @@ static int ended;
 static void *asks(void *arg)
 {
 	while (!__atomic_load_n(&ended, __ATOMIC_ACQUIRE)) {
-		CHECK(kill(getpid(), SIGQUIT) == 0);
+		CHECK_IS(kill(getpid(), SIGQUIT), 0);
 		usleep(5000);
 	}
 	return arg;
@@ -346,7 +346,7 @@ static void quits(int how)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGQUIT);
-	CHECK(pthread_sigmask(how, &set, NULL) == 0);
+	CHECK_IS(pthread_sigmask(how, &set, NULL), 0);
 }
 
 /* The processor does not inherit that the signal is blocked. */
@@ -355,19 +355,19 @@ static void start(void (*f)(void *), void *arg)
 	char name[] = "/tmp/t_look.XXXXXX";
 	pthread_t native;
 
-	CHECK(dup2(mkstemp(name), STDERR_FILENO) == STDERR_FILENO);
+	CHECK_IS(dup2(mkstemp(name), STDERR_FILENO), STDERR_FILENO);
 	unlink(name);
-	CHECK(ulist_on_signal(SIGQUIT) == 0);
-	CHECK(ulist_on_run(RUN) == 0);
-	CHECK(rr_init(1, 0) == 0);
+	CHECK_IS(ulist_on_signal(SIGQUIT), 0);
+	CHECK_IS(ulist_on_run(RUN), 0);
+	CHECK_IS(rr_init(1, 0), 0);
 	CHECK(rr_thread_init(f, arg) != NULL);
-	CHECK(pthread_create(&native, NULL, asks, NULL) == 0);
+	CHECK_IS(pthread_create(&native, NULL, asks, NULL), 0);
 	quits(SIG_UNBLOCK);
-	CHECK(rr_start() == 0);
+	CHECK_IS(rr_start(), 0);
 	quits(SIG_BLOCK);
-	CHECK(rr_fini() == 0);
+	CHECK_IS(rr_fini(), 0);
 	__atomic_store_n(&ended, 1, __ATOMIC_RELEASE);
-	CHECK(pthread_join(native, NULL) == 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
 }
 
 /* The kernel cannot choose this native thread for SIGQUIT. */
@@ -375,8 +375,8 @@ static void is_blocked(void)
 {
 	sigset_t set;
 
-	CHECK(pthread_sigmask(SIG_BLOCK, NULL, &set) == 0);
-	CHECK(sigismember(&set, SIGQUIT) == 1);
+	CHECK_IS(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
+	CHECK_IS(sigismember(&set, SIGQUIT), 1);
 }
 
 /* Each call, until it was told, has its full result. */
@@ -389,12 +389,12 @@ static void t_calls(void *arg)
 	for (c = calls; c < calls + COUNT(calls); c++) {
 		struct stat st;
 
-		CHECK(rr_yield() == 0);
-		CHECK(fstat(STDERR_FILENO, &st) == 0);
+		CHECK_IS(rr_yield(), 0);
+		CHECK_IS(fstat(STDERR_FILENO, &st), 0);
 		seen = (size_t)st.st_size;
 		do {
 			CHECK(c->c_f());
-			CHECK(rr_yield() == 0);
+			CHECK_IS(rr_yield(), 0);
 		} while (!all_told(c, names));
 		if (names && FRAMES && c->c_f == c_raw)
 			CHECK(strstr(text, " raw_poll+") != NULL &&
@@ -408,11 +408,11 @@ static void t_nameless(void *arg)
 {
 	do {
 		CHECK(c_poll() && c_sleep());
-		CHECK(rr_yield() == 0);
+		CHECK_IS(rr_yield(), 0);
 	} while (files == NONE ? (read_text(), !has(": %s\n", "runs")) :
 		 !all_told(&calls[0], 0));
-	CHECK(strstr(text, "()\n") == NULL);
-	CHECK(strstr(text, "in call") == NULL);
+	CHECK_IS(strstr(text, "()\n"), NULL);
+	CHECK_IS(strstr(text, "in call"), NULL);
 }
 
 /* A thread that computes is sampled, or nothing is said of its frames. */
@@ -435,7 +435,7 @@ static void t_compute(void *arg)
 	CHECK(strstr(text, " w_compute+") != NULL ||
 	      strstr(text, " t_compute+") != NULL ||
 	      strstr(text, "(no backtrace") != NULL);
-	CHECK(rr_yield() == 0);
+	CHECK_IS(rr_yield(), 0);
 }
 
 /* Calls again and again, from the same place, and never stands still. */
@@ -448,7 +448,7 @@ static void t_moves(void *arg)
 	do {
 		for (i = 0; i < 300; i++) {
 			__atomic_fetch_add(&moves, 1, __ATOMIC_RELAXED);
-			CHECK(raw_poll(NULL, 0, 1) == 0);
+			CHECK_IS(raw_poll(NULL, 0, 1), 0);
 		}
 		read_text();
 	} while (!has(" has not given way for %s", "") ||
@@ -459,7 +459,7 @@ static void t_moves(void *arg)
 		CHECK(at != NULL);
 		CHECK(at[1] == 0 || strncmp(at, "\n\t(no backtrace", 15) == 0);
 	}
-	CHECK(rr_yield() == 0);
+	CHECK_IS(rr_yield(), 0);
 }
 
 static void names_run(void)

@@ -329,11 +329,11 @@ static void many_locks(void)
 
 	for (round = 0; round < 2; round++) {
 		for (i = 0; i < LOCKS; i++)
-			CHECK(umutex_lock(&ms[i], UNEVER) == 0);
+			CHECK_IS(umutex_lock(&ms[i], UNEVER), 0);
 		for (i = 0; i < LOCKS; i++)
 			umutex_unlock(&ms[round ? i : LOCKS - 1 - i]);
 		for (i = 0; i < LOCKS; i++)
-			CHECK(urw_read(&rws[i], UNEVER) == 0);
+			CHECK_IS(urw_read(&rws[i], UNEVER), 0);
 		for (i = 0; i < LOCKS; i++)
 			urw_unlock(&rws[round ? i : LOCKS - 1 - i]);
 	}
@@ -344,15 +344,15 @@ static void memory(void)
 	void *at = calloc(1, 256);
 	struct umutex copy, *held = at;
 
-	CHECK(umutex_lock(held, UNEVER) == 0);
+	CHECK_IS(umutex_lock(held, UNEVER), 0);
 	umutex_unlock(held);
 	copy = *held;
-	CHECK(umutex_lock(&copy, UNEVER) == 0);
+	CHECK_IS(umutex_lock(&copy, UNEVER), 0);
 	umutex_unlock(&copy);
 	memset(at, 0, 256);
 	CHECK(usem_post(at) == 0 && usem_wait(at, UNOW) == 0);
 	*(struct umutex *)at = (struct umutex)UMUTEX_LOCAL;
-	CHECK(umutex_lock(at, UNEVER) == 0);
+	CHECK_IS(umutex_lock(at, UNEVER), 0);
 	umutex_unlock(at);
 	free(at);
 }
@@ -398,27 +398,27 @@ static void right(void *arg)
 	memory();
 	large();
 	by_generator();
-	CHECK(umutex_lock(&m, UNEVER) == 0);
-	CHECK(ucond_wait(&here, &m, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK_IS(umutex_lock(&m, UNEVER), 0);
+	CHECK_IS(ucond_wait(&here, &m, uafter(UTIME_MS)), -ETIMEDOUT);
 	umutex_unlock(&m);
-	CHECK(urw_write(&w, UNEVER) == 0);
-	CHECK(ucond_wait_rw(&here, &w, uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(urw_write(&w, UNOW) == -EDEADLK);
+	CHECK_IS(urw_write(&w, UNEVER), 0);
+	CHECK_IS(ucond_wait_rw(&here, &w, uafter(UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(urw_write(&w, UNOW), -EDEADLK);
 	urw_unlock(&w);
-	CHECK(urw_read(&w, UNEVER) == 0);
-	CHECK(ucond_wait_rw(&here, &w, uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(urw_write(&w, UNOW) == -EAGAIN);
+	CHECK_IS(urw_read(&w, UNEVER), 0);
+	CHECK_IS(ucond_wait_rw(&here, &w, uafter(UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(urw_write(&w, UNOW), -EAGAIN);
 	urw_unlock(&w);
-	CHECK(urw_busy(&w) == 0);
+	CHECK_IS(urw_busy(&w), 0);
 	CHECK(urw_read(&w, UNEVER) == 0 && urw_read(&w, UNEVER) == 0);
 	urw_unlock(&w);
 	urw_unlock(&w);
 	rr_hold();
 	rr_release();
-	CHECK(uscope_begin(&s, UNEVER) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
 	uscope_hold(s);
 	uscope_release(s);
-	CHECK(uscope_end(&s) == 0);
+	CHECK_IS(uscope_end(&s), 0);
 }
 
 static void in_order(void)
@@ -429,7 +429,7 @@ static void in_order(void)
 	for (i = 0; i < 1; i++)
 		(void)!rr_thread_init(right, NULL);
 	(void)!rr_start();
-	CHECK(rr_fini() == 0);
+	CHECK_IS(rr_fini(), 0);
 }
 
 int main(int argc, char **argv)
@@ -444,8 +444,8 @@ int main(int argc, char **argv)
 	for (now = 0; now < COUNT(row); now++)
 		failed += told(now, in_thread, row[now].says, row[now].line);
 	failed += told(-1, forgets, start, true);
-	CHECK(check_child(in_order, text, sizeof text) == 0);
-	CHECK(text[0] == 0);
+	CHECK_IS(check_child(in_order, text, sizeof text), 0);
+	CHECK_IS(text[0], 0);
 	return failed != 0;
 }
 

@@ -42,7 +42,7 @@ static void twice(void *arg)
 	tiny_yield();
 	*own = ustack_self()->u_len;
 	tiny_yield();
-	CHECK(*own == ustack_self()->u_len);
+	CHECK_IS(*own, ustack_self()->u_len);
 }
 
 static void take_turns(int lanes, int hits, int copies)
@@ -54,7 +54,7 @@ static void take_turns(int lanes, int hits, int copies)
 	CHECK(off(&t.t_sched));
 	tiny_start(&t, &two[0], twice, &len[0]);
 	tiny_start(&t, &two[1], twice, &len[1]);
-	CHECK(usched_stats(&t.t_sched, &st) == 0);
+	CHECK_IS(usched_stats(&t.t_sched, &st), 0);
 	tiny_run(&t);
 	bytes = 2L * len[0] + 2L * len[1];
 	CHECK(st.dispatches == 6 && st.starts == 2 && st.rests == 1);
@@ -63,13 +63,13 @@ static void take_turns(int lanes, int hits, int copies)
 	CHECK(st.hits + st.copies_in == 4 && st.copies_out == st.copies_in);
 	if (!IN_HARD) {
 		CHECK(st.hits == hits && st.copies_in == copies);
-		CHECK(st.copies_in_bytes == (copies ? bytes : 0));
-		CHECK(st.copies_out_bytes == (copies ? bytes : 0));
+		CHECK_IS(st.copies_in_bytes, copies ? bytes : 0);
+		CHECK_IS(st.copies_out_bytes, copies ? bytes : 0);
 	}
 	usched_stats_end(&t.t_sched);
 	CHECK(off(&t.t_sched));
 	tiny_fini(&t);
-	CHECK(st.dispatches == 6);
+	CHECK_IS(st.dispatches, 6);
 }
 
 /* Buffers: allocated, refused, and freed. */
@@ -87,7 +87,7 @@ static void shrinks(void *arg)
 {
 	int *own = arg;
 
-	CHECK(tiny_try_yield() == -ENOMEM);
+	CHECK_IS(tiny_try_yield(), -ENOMEM);
 	CHECK(st.alloc_fails == 1 && st.allocs == 0);
 	deep(20000);
 	own[0] = ustack_self()->u_len;
@@ -104,7 +104,7 @@ static void buffers(int lanes)
 		return;
 	t.t_fail = 1;
 	tiny_start(&t, &two[0], shrinks, len);
-	CHECK(usched_stats(&t.t_sched, &st) == 0);
+	CHECK_IS(usched_stats(&t.t_sched, &st), 0);
 	tiny_run(&t);
 	CHECK(st.allocs == 2 && st.frees == 1 && st.alloc_fails == 1);
 	usched_stats_end(&t.t_sched);
@@ -129,7 +129,7 @@ static int number(const struct tiny_thread *tt)
 
 	for (i = 0; i < NR && many[i] != tt; i++)
 		;
-	CHECK(i < NR);
+	CHECK_THAT(i, <, NR);
 	return i;
 }
 
@@ -277,7 +277,7 @@ static unsigned long at_random(int lanes, bool counted)
 	t.t_sched.s_done = done;
 	start_many(lanes);
 	if (counted)
-		CHECK(usched_stats(&t.t_sched, &st) == 0);
+		CHECK_IS(usched_stats(&t.t_sched, &st), 0);
 	for (i = 1; t.t_head != NULL || t.t_yields != NULL; i++) {
 		t.t_stop = t.t_rounds + i;
 		tiny_run(&t);
@@ -303,7 +303,7 @@ static unsigned long at_random(int lanes, bool counted)
 static void begins(void *arg)
 {
 	tiny_yield();
-	CHECK(usched_stats(&t.t_sched, &st) == 0);
+	CHECK_IS(usched_stats(&t.t_sched, &st), 0);
 	tiny_yield();
 	CHECK(st.dispatches == 2 && st.starts == 0);
 	CHECK(IN_HARD || st.copies_in == (t.t_sched.s_lane_nr == 2 ? 0 : 2));
@@ -331,9 +331,9 @@ static void by_threads(int lanes)
 	/* Began in A's second round, ended in its fourth: B A B A. */
 	CHECK(st.dispatches == 4 && st.rests == 0);
 	if (!IN_HARD) {
-		CHECK(st.hits == (lanes == 2 ? 4 : 0));
+		CHECK_IS(st.hits, lanes == 2 ? 4 : 0);
 		/* On the native stack A's last block is after the end. */
-		CHECK(st.copies_out == (lanes == 2 ? 0 : 4));
+		CHECK_IS(st.copies_out, lanes == 2 ? 0 : 4);
 	}
 	tiny_fini(&t);
 }
@@ -344,13 +344,13 @@ static void misuse(void)
 	struct usched s;
 
 	memset(&s, 0, sizeof s);
-	CHECK(usched_stats(&s, &st) == -EINVAL);
-	CHECK(usched_stats(NULL, &st) == -EINVAL);
+	CHECK_IS(usched_stats(&s, &st), -EINVAL);
+	CHECK_IS(usched_stats(NULL, &st), -EINVAL);
 	usched_stats_end(&s);
-	CHECK(tiny_init(&t, 0) == 0);
-	CHECK(usched_stats(&t.t_sched, &st) == 0);
-	CHECK(usched_stats(&t.t_sched, &st) == -EBUSY);
-	CHECK(usched_stats(&t.t_sched, &other) == -EBUSY);
+	CHECK_IS(tiny_init(&t, 0), 0);
+	CHECK_IS(usched_stats(&t.t_sched, &st), 0);
+	CHECK_IS(usched_stats(&t.t_sched, &st), -EBUSY);
+	CHECK_IS(usched_stats(&t.t_sched, &other), -EBUSY);
 	usched_stats_end(&t.t_sched);
 	usched_stats_end(&t.t_sched);
 	CHECK(off(&t.t_sched));
@@ -377,7 +377,7 @@ static void look_on(void)
 		memset(&sum, 0, sizeof sum);
 		for (i = 0; i < PROCS; i++)
 			usched_stats_sum(&sum, &each[i]);
-		CHECK(sum.dispatches >= before.dispatches);
+		CHECK_THAT(sum.dispatches, >=, before.dispatches);
 		CHECK(sum.hits >= before.hits && sum.allocs >= before.allocs);
 		before = sum;
 		usleep(1000);
@@ -395,12 +395,12 @@ static void x##_ping(void *arg)						\
 	for (i = 0; i < TRIPS; i++) {					\
 		if (nr % 2)						\
 			x##_wake(x##_pair[nr / 2][0]);			\
-		CHECK(x##_wait() == 0);					\
+		CHECK_IS(x##_wait(), 0);				\
 		if (nr % 2 == 0)					\
 			x##_wake(x##_pair[nr / 2][1]);			\
 	}								\
 	__atomic_fetch_add(&ended, 1, __ATOMIC_RELEASE);		\
-	CHECK(x##_wait() == 0);						\
+	CHECK_IS(x##_wait(), 0);					\
 }									\
 									\
 static void x##_stats(void)						\
@@ -409,10 +409,10 @@ static void x##_stats(void)						\
 	long i, j;							\
 									\
 	ended = 0;							\
-	CHECK(x##_sched(0) == NULL);					\
-	CHECK(x##_init(PROCS, 0) == 0);					\
+	CHECK_IS(x##_sched(0), NULL);					\
+	CHECK_IS(x##_init(PROCS, 0), 0);				\
 	for (i = 0; i < PROCS; i++)					\
-		CHECK(usched_stats(x##_sched((int)i), &each[i]) == 0);	\
+		CHECK_IS(usched_stats(x##_sched((int)i), &each[i]), 0);	\
 	for (i = 0; i < PAIRS; i++) {					\
 		for (j = 0; j < 2; j++) {				\
 			void *arg = (void *)(intptr_t)(i * 2 + j);	\
@@ -422,26 +422,26 @@ static void x##_stats(void)						\
 		}							\
 	}								\
 	x##_hold();							\
-	CHECK(x##_start() == 0);					\
+	CHECK_IS(x##_start(), 0);					\
 	look_on();							\
 	for (i = 0; i < PAIRS; i++) {					\
 		x##_post(x##_pair[i][0]);				\
 		x##_post(x##_pair[i][1]);				\
 	}								\
 	x##_release();							\
-	CHECK(x##_fini() == 0);						\
+	CHECK_IS(x##_fini(), 0);					\
 	for (i = 0; i < PROCS; i++) {					\
-		CHECK(each[i].starts == 2 * PAIRS / PROCS);		\
-		CHECK(each[i].rests == 1);				\
+		CHECK_IS(each[i].starts, 2 * PAIRS / PROCS);		\
+		CHECK_IS(each[i].rests, 1);				\
 		usched_stats_sum(&sum, &each[i]);			\
 	}								\
-	CHECK(sum.dispatches == sum.starts + sum.hits + sum.copies_in);	\
-	CHECK(sum.copies_in == sum.copies_out);				\
+	CHECK_IS(sum.dispatches, sum.starts + sum.hits + sum.copies_in); \
+	CHECK_IS(sum.copies_in, sum.copies_out);			\
 	CHECK(sum.dispatches >= 2 * PAIRS &&				\
 	      sum.dispatches <= sum.starts + 2L * PAIRS * (TRIPS + 1));	\
-	CHECK(sum.allocs >= 2 * PAIRS);					\
+	CHECK_THAT(sum.allocs, >=, 2 * PAIRS);				\
 	if (!IN_HARD && sum.copies_in == 0)	/* all have lanes */	\
-		CHECK(sum.hits == sum.dispatches - sum.starts);		\
+		CHECK_IS(sum.hits, sum.dispatches - sum.starts);	\
 }
 
 static struct rr_thread *rr_on(int p, void (*f)(void *), void *arg)
@@ -473,8 +473,8 @@ int main(int argc, char **argv)
 		buffers(lanes[i]);
 		by_threads(lanes[i] < 2 ? lanes[i] : 2);
 		for (j = 0; j < 20; j++) {
-			CHECK(at_random(lanes[i], true) ==
-			      at_random(lanes[i], false));
+			CHECK_IS(at_random(lanes[i], true),
+				 at_random(lanes[i], false));
 			check_seed++;
 		}
 	}

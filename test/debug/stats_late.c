@@ -50,14 +50,14 @@ static void each_lap(void)
 		sched->s_next = front;
 		sched->s_left = 0;
 	} else if (laps == BEGIN / 2 + 4) {
-		CHECK(looked > 0);
+		CHECK_THAT(looked, >, 0);
 		sched->s_next = own_next;
 	} else if (laps == BEGIN) {
-		CHECK(usched_stats(sched, &st) == 0);
+		CHECK_IS(usched_stats(sched, &st), 0);
 		begun_at = entered;
 	} else if (laps == END) {
-		CHECK(st.dispatches == entered - begun_at);
-		CHECK(st.dispatches >= (END - BEGIN) * NR);
+		CHECK_IS(st.dispatches, entered - begun_at);
+		CHECK_THAT(st.dispatches, >=, (END - BEGIN) * NR);
 		usched_stats_end(sched);
 		counted = st.dispatches;
 	}
@@ -71,7 +71,7 @@ static void arrives(int me)
 		extra[3] = -1;		/* that wake was from s_next() */
 		return;
 	}
-	CHECK(me == (last + 1) % NR);
+	CHECK_IS(me, (last + 1) % NR);
 	last = me;
 	if (me == 0)
 		each_lap();
@@ -82,7 +82,7 @@ static void in_ring(int me, int (*wait)(void), void (*wake)(int i))
 	int i;
 
 	for (i = 0; i < LAPS; i++) {
-		CHECK(wait() == 0);
+		CHECK_IS(wait(), 0);
 		arrives(me);
 		if (extra[me] < 0) {
 			extra[me] = 0;
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 	intptr_t i;
 
 	check_start(argc, argv);
-	CHECK(rr_init(1, 0) == 0);
+	CHECK_IS(rr_init(1, 0), 0);
 	reset(rr_sched(0));
 	for (i = 0; i < NR; i++)
 		CHECK((rr[i] = rr_thread_init(in_rr, (void *)i)) != NULL);
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 	CHECK(rr_start() == 0 && rr_fini() == 0);
 	CHECK(laps == LAPS && counted > 0 && st.dispatches == counted);
 
-	CHECK(ll_init(1, 0) == 0);
+	CHECK_IS(ll_init(1, 0), 0);
 	reset(ll_sched(0));
 	memset(rr, 0, sizeof rr);
 	for (i = 0; i < NR; i++)

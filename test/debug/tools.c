@@ -37,7 +37,7 @@ static NOINLINE void other(int depth)
 	tiny_yield();
 	if (depth > 0)
 		other(depth - 1);
-	CHECK(array[69] == depth);
+	CHECK_IS(array[69], depth);
 }
 
 static void others(void *arg)
@@ -139,16 +139,16 @@ static void racer(void *arg)
 
 	/* Then blocks need no memory, whose lock would order the threads. */
 	for (i = 0; i < TRIPS; i++)
-		CHECK(rr_yield() == 0);
+		CHECK_IS(rr_yield(), 0);
 	__atomic_add_fetch(&there, 1, __ATOMIC_RELAXED);
 	while (__atomic_load_n(&there, __ATOMIC_RELAXED) < 2)
-		CHECK(rr_yield() == 0);
+		CHECK_IS(rr_yield(), 0);
 	for (i = 0; i < 100; i++) {
 		if (wrong)
 			shared++;
 		else
 			__atomic_add_fetch(&shared, 1, __ATOMIC_RELAXED);
-		CHECK(rr_yield() == 0);
+		CHECK_IS(rr_yield(), 0);
 	}
 }
 
@@ -161,7 +161,7 @@ static void play(void *arg)
 	int i;
 
 	for (i = 0; i < 200; i++) {
-		CHECK(rr_wait() == 0);
+		CHECK_IS(rr_wait(), 0);
 		ball[i % 8]++;
 		if (me == 0 || i < 199)		/* else the other has ended */
 			rr_wake(player[!me]);
@@ -172,7 +172,7 @@ static void race(void)
 {
 	int i;
 
-	CHECK(rr_init(2, 0) == 0);
+	CHECK_IS(rr_init(2, 0), 0);
 	for (i = 0; i < 2; i++) {
 		CHECK(rr_thread_on(i, racer, NULL) != NULL);
 		if (wrong)
@@ -200,7 +200,7 @@ static void init(int lanes)
 
 	if (rc == -ENOSYS)		/* portable: the native lane only */
 		rc = tiny_init(&t, 0);
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 }
 
 /* Between any two steps of f(), other threads of the same lane run. */

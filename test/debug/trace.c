@@ -61,7 +61,7 @@ static NOINLINE int pause_here(struct plan *p)
 	NOTE(p);
 	while (p->p_trips-- > 0) {
 		t.t_yields = tiny_self();
-		CHECK(ustack_block() == 0);
+		CHECK_IS(ustack_block(), 0);
 	}
 	LEAVE(p);
 	return 1;
@@ -115,7 +115,7 @@ static NOINLINE int aligned(struct plan *p)
 	int rc;
 
 	NOTE(p);
-	CHECK((uintptr_t)space % 64 == 0);
+	CHECK_IS((uintptr_t)space % 64, 0);
 	space[0] = more[0] = 7;
 	rc = step(p);
 	CHECK(space[0] == 7 && more[0] == 7 && (uintptr_t)space % 64 == 0);
@@ -148,7 +148,7 @@ static NOINLINE int decoys(struct plan *p)
 		word[i] = (uintptr_t)&here + i * 8;
 	rc = step(p);
 	for (i = 0; i < 32; i++)
-		CHECK(word[i] == (uintptr_t)&here + i * 8);
+		CHECK_IS(word[i], (uintptr_t)&here + i * 8);
 	LEAVE(p);
 	return rc + 1;
 }
@@ -228,9 +228,9 @@ static void thread(void *arg)
 	struct plan *p = arg;
 
 	NOTE(p);
-	CHECK(fesetround(p->p_round) == 0);
-	CHECK(step(p) > 0);
-	CHECK(fegetround() == p->p_round);
+	CHECK_IS(fesetround(p->p_round), 0);
+	CHECK_THAT(step(p), >, 0);
+	CHECK_IS(fegetround(), p->p_round);
 	LEAVE(p);
 	p->p_ended = 1;
 }
@@ -242,7 +242,7 @@ static void bare(void *arg)
 	struct plan *p = arg;
 
 	NOTE(p);
-	CHECK(pauses(p) > 0);
+	CHECK_THAT(pauses(p), >, 0);
 	CHECK(word[0] == 0 && word[7] == 0);
 	LEAVE(p);
 	p->p_ended = 1;
@@ -272,13 +272,13 @@ static void compare_trace(const struct plan *p, void **pc, int nr)
 	int i, at = 1;
 
 	CHECK(nr >= 1 && nr <= MANY);
-	CHECK(_Unwind_FindEnclosingFunction(pc[0]) == (void *)pauses);
+	CHECK_IS(_Unwind_FindEnclosingFunction(pc[0]), (void *)pauses);
 	for (i = 0; i < want; i++, at++) {
 		while (p->p_libc && at < nr &&
 		       pc[at] != p->p_ret[p->p_ret_nr - 1 - i])
 			at++;
-		CHECK(at < nr);
-		CHECK(pc[at] == p->p_ret[p->p_ret_nr - 1 - i]);
+		CHECK_THAT(at, <, nr);
+		CHECK_IS(pc[at], p->p_ret[p->p_ret_nr - 1 - i]);
 	}
 	CHECK(at == nr || (IN_HARD && at + 1 == nr));
 	CHECK(!p->p_libc || nr > want + 1);
@@ -293,8 +293,8 @@ static void whole(const struct ustack *u)
 	ptrdiff_t nob = usched_slice(u, NULL);
 
 	CHECK(nob >= 64 && nob <= (ptrdiff_t)sizeof words);
-	CHECK(usched_slice(u, (char *)words) == nob);
-	CHECK(words[nob / 8 - 1] == (uintptr_t)usched_bottom);
+	CHECK_IS(usched_slice(u, (char *)words), nob);
+	CHECK_IS(words[nob / 8 - 1], (uintptr_t)usched_bottom);
 #else
 #endif
 }
@@ -326,10 +326,10 @@ static void trace_one(const struct ustack *u, const struct plan *p)
 	int nr = ustack_trace(u, pc, MANY), some = nr / 2;
 
 	compare_trace(p, pc, nr);
-	CHECK(ustack_trace(u, few, some) == nr);
+	CHECK_IS(ustack_trace(u, few, some), nr);
 	CHECK(memcmp(pc, few, some * sizeof *pc) == 0 && few[some] == NULL);
-	CHECK(ustack_trace(u, NULL, 0) == nr);
-	CHECK(sum_of(u) == sum);
+	CHECK_IS(ustack_trace(u, NULL, 0), nr);
+	CHECK_IS(sum_of(u), sum);
 	whole(u);
 	aways += ((uintptr_t)u->u_top & USLICE_AWAY) != 0;
 	lanes_used += ((uintptr_t)u->u_top & USLICE_AWAY) == 0;
@@ -347,11 +347,11 @@ static void trace_all(void)
 	for (i = 0; i < NR; i++) {
 		u = &tt[i].tt_stack;
 		if (u == ustack_self())
-			CHECK(ustack_trace(u, pc, 1) == -EBUSY);
+			CHECK_IS(ustack_trace(u, pc, 1), -EBUSY);
 		else if (tt[i].tt_done)
-			CHECK(ustack_trace(u, pc, 1) == -EINVAL);
+			CHECK_IS(ustack_trace(u, pc, 1), -EINVAL);
 		else if (uslice_is_new(u))
-			CHECK(ustack_trace(u, pc, 1) == 0);
+			CHECK_IS(ustack_trace(u, pc, 1), 0);
 		else
 			trace_one(u, &plans[i]);
 	}
@@ -374,7 +374,7 @@ static void asks(void *arg)
 		trace_all();
 		((struct plan *)arg)->p_ret_nr = 0;
 		NOTE((struct plan *)arg);
-		CHECK(pauses(arg) == 1);
+		CHECK_IS(pauses(arg), 1);
 		((struct plan *)arg)->p_trips = 1;
 	}
 	((struct plan *)arg)->p_ended = 1;
@@ -421,10 +421,10 @@ static void inner(void *outer)
 {
 	void *pc[1];
 
-	CHECK(ustack_trace(outer, pc, 1) == -EBUSY);
-	CHECK(ustack_trace(ustack_self(), pc, 1) == -EBUSY);
+	CHECK_IS(ustack_trace(outer, pc, 1), -EBUSY);
+	CHECK_IS(ustack_trace(ustack_self(), pc, 1), -EBUSY);
 	tiny_yield();
-	CHECK(ustack_trace(outer, pc, 1) == -EBUSY);
+	CHECK_IS(ustack_trace(outer, pc, 1), -EBUSY);
 }
 
 static void outer(void *arg)
@@ -432,17 +432,17 @@ static void outer(void *arg)
 	void *pc[1];
 
 	tiny_yield();
-	CHECK(tiny_init(&in, 0) == 0);
+	CHECK_IS(tiny_init(&in, 0), 0);
 	tiny_start(&in, &inner_tt, inner, ustack_self());
 	tiny_run(&in);
-	CHECK(ustack_trace(&inner_tt.tt_stack, pc, 1) == -EINVAL);
+	CHECK_IS(ustack_trace(&inner_tt.tt_stack, pc, 1), -EINVAL);
 	usched_fini(&in.t_sched);
-	CHECK(ustack_trace(ustack_self(), pc, 1) == -EBUSY);
+	CHECK_IS(ustack_trace(ustack_self(), pc, 1), -EBUSY);
 }
 
 static void nested(int lanes)
 {
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	tiny_start(&t, &tt[0], outer, NULL);
 	tiny_run(&t);
 	tiny_fini(&t);
@@ -466,10 +466,10 @@ static void under_fire(const struct ustack *u, const struct plan *p)
 	const struct itimerval off = { { 0, 0 }, { 0, 0 } };
 
 	signal(SIGVTALRM, on_tick);
-	CHECK(setitimer(ITIMER_VIRTUAL, &fast, NULL) == 0);
+	CHECK_IS(setitimer(ITIMER_VIRTUAL, &fast, NULL), 0);
 	while (ticks < 30)
 		trace_one(u, p);
-	CHECK(setitimer(ITIMER_VIRTUAL, &off, NULL) == 0);
+	CHECK_IS(setitimer(ITIMER_VIRTUAL, &off, NULL), 0);
 }
 
 /* Returns how many pages are mapped, if the system tells. */
@@ -493,7 +493,7 @@ static void no_leak(const struct ustack *u, const struct plan *p)
 
 	for (i = 0; i < 100; i++)
 		trace_one(u, p);
-	CHECK(mapped() <= before + 100);
+	CHECK_THAT(mapped(), <=, before + 100);
 }
 
 static void out_of_memory(const struct ustack *u)
@@ -502,13 +502,13 @@ static void out_of_memory(const struct ustack *u)
 	void *pc[1], *map;
 	int rc;
 
-	CHECK(getrlimit(RLIMIT_AS, &old) == 0);
+	CHECK_IS(getrlimit(RLIMIT_AS, &old), 0);
 	none = old;
 	none.rlim_cur = 0;
-	CHECK(setrlimit(RLIMIT_AS, &none) == 0);
+	CHECK_IS(setrlimit(RLIMIT_AS, &none), 0);
 	map = mmap(NULL, 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	rc = ustack_trace(u, pc, 1);
-	CHECK(setrlimit(RLIMIT_AS, &old) == 0);
+	CHECK_IS(setrlimit(RLIMIT_AS, &old), 0);
 	CHECK(map != MAP_FAILED || rc == -ENOMEM);	/* or in an emulator */
 }
 
@@ -516,7 +516,7 @@ static void left(int lanes)
 {
 	void *pc[1];
 
-	CHECK(tiny_init(&t, lanes) == 0);
+	CHECK_IS(tiny_init(&t, lanes), 0);
 	memset(&plans[0], 0, sizeof plans[0]);
 	plans[0].p_trips = 1;
 	plans[0].p_depth = 3;
@@ -528,7 +528,7 @@ static void left(int lanes)
 	no_leak(&tt[0].tt_stack, &plans[0]);
 	out_of_memory(&tt[0].tt_stack);
 	usched_fini(&t.t_sched);
-	CHECK(ustack_trace(&tt[0].tt_stack, pc, 1) == -EINVAL);
+	CHECK_IS(ustack_trace(&tt[0].tt_stack, pc, 1), -EINVAL);
 	tiny_drop(&tt[0].tt_stack);
 }
 
@@ -537,7 +537,7 @@ static void unwinding(void)
 	void *pc[1];
 	int rc;
 
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	make_plan(&plans[0], &(unsigned) { 1 }, 0);
 	tiny_start(&t, &tt[0], thread, &plans[0]);
 	t.t_stop = 2;
@@ -549,7 +549,7 @@ static void unwinding(void)
 	if (rc == 0)
 		check_skip("no unwind tables (-fasynchronous-unwind-tables)");
 #endif
-	CHECK(rc > 0);
+	CHECK_THAT(rc, >, 0);
 	tiny_run(&t);
 	tiny_fini(&t);
 }
@@ -570,7 +570,7 @@ int main(int argc, char **argv)
 	CHECK(aways > 100 && (IN_HARD || lanes_used > 100));
 #if defined(__OPTIMIZE__) && defined(__x86_64__) && !IN_HARD &&		\
 	!defined(__clang__)
-	CHECK(shorts > 10);
+	CHECK_THAT(shorts, >, 10);
 #endif
 	nested(0);
 	nested(2);

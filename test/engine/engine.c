@@ -33,7 +33,7 @@ static void tell(engine_id id, void *arg, int result)
 {
 	CHECK(id != 0);
 	if (result != -ECANCELED)
-		CHECK(result == (int)(intptr_t)arg);
+		CHECK_IS(result, (int)(intptr_t)arg);
 	add(&told, 1);
 }
 
@@ -48,7 +48,7 @@ static int at_gate(void *arg)
 static void open_gate(int nr)
 {
 	while (nr-- > 0)
-		CHECK(usem_post(&gate) == 0);
+		CHECK_IS(usem_post(&gate), 0);
 }
 
 static engine_id spawn(int (*f)(void *), intptr_t arg, int priority)
@@ -57,7 +57,7 @@ static engine_id spawn(int (*f)(void *), intptr_t arg, int priority)
 				.j_priority = priority, .j_name = "a task" };
 	engine_id id = 0;
 
-	CHECK(engine_spawn(&j, &id, UNEVER) == 0);
+	CHECK_IS(engine_spawn(&j, &id, UNEVER), 0);
 	CHECK(id != 0);
 	return id;
 }
@@ -78,13 +78,13 @@ static void results(int c, int policy)
 		j.j_arg = (void *)(intptr_t)i;
 		j.j_priority = i % ENGINE_LEVELS;
 		if (i % 2)
-			CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+			CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 		else
 			id[i] = spawn(count, i, i % ENGINE_LEVELS);
 	}
 	for (i = 0; i < MANY; i += 2)
-		CHECK(result_of(id[i]) == i);
-	CHECK(engine_wait_all(UNEVER) == 0);
+		CHECK_IS(result_of(id[i]), i);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
 	CHECK(get(&calls) == MANY && get(&told) == MANY / 2);
 	CHECK(stats().tasks_completed == MANY && stats().tasks_in_queue == 0);
 	finish();
@@ -111,11 +111,11 @@ static void copies(void)
 	set(&sum, 0);
 	for (i = 0; i < 1000; i++) {
 		n[0] = n[99] = i;
-		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+		CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 	}
 	memset(n, 0xff, sizeof n);
-	CHECK(engine_wait_all(UNEVER) == 0);
-	CHECK(get(&sum) == 999 * 1000);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
+	CHECK_IS(get(&sum), 999 * 1000);
 	finish();
 }
 
@@ -131,11 +131,11 @@ static void waits(int c)
 	for (i = 0; i < 60; i++)
 		id[i] = spawn(at_gate, i, 0);
 	for (i = 0; i < 60; i++)
-		CHECK(result_of(spawn(count, 7, 7)) == 7);
+		CHECK_IS(result_of(spawn(count, 7, 7)), 7);
 	open_gate(60);
 	for (i = 0; i < 60; i++)
-		CHECK(result_of(id[i]) == i);
-	CHECK(get(&calls) == 120);
+		CHECK_IS(result_of(id[i]), i);
+	CHECK_IS(get(&calls), 120);
 	finish();
 }
 
@@ -151,10 +151,10 @@ static int tree(void *arg)
 	a = spawn(tree, depth - 1, 1);
 	b = spawn(tree, depth - 1, 2);
 	CHECK(engine_self() != 0 && engine_self() != a);
-	CHECK(engine_wait(engine_self(), NULL, UNEVER) == -EDEADLK);
-	CHECK(engine_wait_all(UNOW) == -EDEADLK);
-	CHECK(engine_help(-1, 1, UNOW) == -EDEADLK);
-	CHECK(engine_shutdown(UNOW) == -EDEADLK);
+	CHECK_IS(engine_wait(engine_self(), NULL, UNEVER), -EDEADLK);
+	CHECK_IS(engine_wait_all(UNOW), -EDEADLK);
+	CHECK_IS(engine_help(-1, 1, UNOW), -EDEADLK);
+	CHECK_IS(engine_shutdown(UNOW), -EDEADLK);
 	left = result_of(a);
 	right = result_of(b);
 	return left + right;
@@ -165,7 +165,7 @@ static void trees(int c)
 	doing("trees");
 	begin((struct engine_config){ .c_workers = c,
 				      .c_tasks_per_thread = 2000 });
-	CHECK(result_of(spawn(tree, 8, 0)) == 256);
+	CHECK_IS(result_of(spawn(tree, 8, 0)), 256);
 	CHECK(engine_self() == 0 && !engine_stopping());
 	finish();
 }
@@ -188,29 +188,29 @@ static void orders(int policy)
 
 	doing("orders");
 	begin((struct engine_config){ .c_workers = 1, .c_policy = policy });
-	CHECK(engine_pause(ENGINE_START) == 0);
+	CHECK_IS(engine_pause(ENGINE_START), 0);
 	set(&order_nr, 0);
 	for (i = 0; i < 8; i++)
 		id[i] = spawn(note, i, 1 + i / 4);
 	extra = spawn(note, 100, 0);
-	CHECK(engine_set_priority(extra, 7) == 0);
-	CHECK(engine_set_priority(extra, 8) == -EINVAL);
-	CHECK(engine_wait_all(uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(engine_wait_all(UNOW) == -EAGAIN);
-	CHECK(engine_wait(extra, NULL, UNOW) == -EAGAIN);
+	CHECK_IS(engine_set_priority(extra, 7), 0);
+	CHECK_IS(engine_set_priority(extra, 8), -EINVAL);
+	CHECK_IS(engine_wait_all(uafter(UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(engine_wait_all(UNOW), -EAGAIN);
+	CHECK_IS(engine_wait(extra, NULL, UNOW), -EAGAIN);
 	s = stats();
 	CHECK(s.tasks_in_queue == 9 && get(&order_nr) == 0);
-	CHECK(engine_resume(ENGINE_START) == 0);
-	CHECK(engine_wait_all(UNEVER) == 0);
-	CHECK(engine_set_priority(extra, 7) == -EALREADY);
+	CHECK_IS(engine_resume(ENGINE_START), 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
+	CHECK_IS(engine_set_priority(extra, 7), -EALREADY);
 	CHECK(order[0] == 100 && order_nr == 9);
 	for (i = 0; i < 4; i++) {
-		CHECK(order[1 + i] == (policy == ENGINE_FIFO ? 4 + i : 7 - i));
-		CHECK(order[5 + i] == (policy == ENGINE_FIFO ? i : 3 - i));
+		CHECK_IS(order[1 + i], policy == ENGINE_FIFO ? 4 + i : 7 - i);
+		CHECK_IS(order[5 + i], policy == ENGINE_FIFO ? i : 3 - i);
 	}
 	for (i = 0; i < 8; i++)
-		CHECK(result_of(id[i]) == 0);
-	CHECK(result_of(extra) == 0);
+		CHECK_IS(result_of(id[i]), 0);
+	CHECK_IS(result_of(extra), 0);
 	finish();
 }
 
@@ -225,7 +225,7 @@ static int endless(void *arg)
 
 	add(&calls, 1);
 	if (get(&lowest) > 0)
-		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+		CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 	return 0;
 }
 
@@ -237,7 +237,7 @@ static void flood(int but)
 	for (; j.j_priority < ENGINE_LEVELS; j.j_priority++) {
 		j.j_arg = (void *)(intptr_t)j.j_priority;
 		if (j.j_priority != but)
-			CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+			CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 	}
 }
 
@@ -245,7 +245,7 @@ static int low(void *arg)
 {
 	long nr = (intptr_t)arg + 1;
 
-	CHECK(get(&calls) <= nr * ENGINE_BOUND);
+	CHECK_THAT(get(&calls), <=, nr * ENGINE_BOUND);
 	add(&lowest, -1);
 	return 0;
 }
@@ -258,17 +258,17 @@ static void starves(int policy, int level)
 
 	doing("starves");
 	begin((struct engine_config){ .c_workers = 1, .c_policy = policy });
-	CHECK(engine_pause(ENGINE_START) == 0);
+	CHECK_IS(engine_pause(ENGINE_START), 0);
 	set(&calls, 0);
 	set(&lowest, 5);
 	flood(level);
 	for (i = 0; i < 5; i++) {
 		j.j_arg = (void *)(intptr_t)i;
-		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+		CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 	}
-	CHECK(engine_resume(ENGINE_START) == 0);
-	CHECK(engine_wait_all(UNEVER) == 0);
-	CHECK(get(&lowest) == 0);
+	CHECK_IS(engine_resume(ENGINE_START), 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
+	CHECK_IS(get(&lowest), 0);
 	finish();
 }
 
@@ -279,8 +279,8 @@ static void *fills(void *arg)
 	int i;
 
 	for (i = 0; i < 500; i++) {
-		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
-		CHECK(stats().tasks_in_queue <= (intptr_t)arg);
+		CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
+		CHECK_THAT(stats().tasks_in_queue, <=, (intptr_t)arg);
 	}
 	return NULL;
 }
@@ -297,31 +297,31 @@ static void limits(void)
 	begin((struct engine_config){ .c_workers = 2, .c_tasks = 3,
 				      .c_shared_amount = 5000 });
 	set(&calls, 0);
-	CHECK(engine_pause(ENGINE_START) == 0);
+	CHECK_IS(engine_pause(ENGINE_START), 0);
 	for (i = 0; i < 3; i++)
-		CHECK(engine_spawn(&j, NULL, UNOW) == 0);
+		CHECK_IS(engine_spawn(&j, NULL, UNOW), 0);
 	CHECK(engine_spawn(&j, NULL, UNOW) == -EAGAIN && engine_room(0) == 0);
-	CHECK(engine_spawn(&j, NULL, uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(engine_resume(ENGINE_START) == 0);
-	CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+	CHECK_IS(engine_spawn(&j, NULL, uafter(UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(engine_resume(ENGINE_START), 0);
+	CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 	while (stats().tasks_in_queue != 0)
 		check_yield();
-	CHECK(engine_spawn(&j, NULL, UNOW) == -EAGAIN);	/* bytes */
+	CHECK_IS(engine_spawn(&j, NULL, UNOW), -EAGAIN);	/* bytes */
 	CHECK(engine_room(0) == 1 && engine_room(j.j_bytes) == 0);
 	CHECK(engine_room(5000) == -E2BIG && engine_room(SIZE_MAX) == -E2BIG);
 	j.j_bytes = 5000;
-	CHECK(engine_spawn(&j, NULL, UNEVER) == -E2BIG);
+	CHECK_IS(engine_spawn(&j, NULL, UNEVER), -E2BIG);
 	j.j_bytes = SIZE_MAX;
-	CHECK(engine_spawn(&j, NULL, UNEVER) == -E2BIG);
+	CHECK_IS(engine_spawn(&j, NULL, UNEVER), -E2BIG);
 	j.j_bytes = 0;
 	j.j_arg   = big;
 	j.j_size  = sizeof big;
 	open_gate(4);
 	CHECK(engine_wait_all(UNEVER) == 0 && get(&calls) == 4);
 	for (i = 0; i < 4; i++)
-		CHECK(pthread_create(&native[i], NULL, fills, (void *)3) == 0);
+		CHECK_IS(pthread_create(&native[i], NULL, fills, (void *)3), 0);
 	for (i = 0; i < 4; i++)
-		CHECK(pthread_join(native[i], NULL) == 0);
+		CHECK_IS(pthread_join(native[i], NULL), 0);
 	CHECK(engine_wait_all(UNEVER) == 0 && get(&calls) == 2004);
 	finish();
 }
@@ -335,8 +335,8 @@ static int holds(void *arg)
 
 static void *resumes(void *arg)
 {
-	CHECK(u_sleep(uafter(5 * UTIME_MS)) == 0);
-	CHECK(engine_resume(ENGINE_START) == 0);
+	CHECK_IS(u_sleep(uafter(5 * UTIME_MS)), 0);
+	CHECK_IS(engine_resume(ENGINE_START), 0);
 	return arg;
 }
 
@@ -351,14 +351,14 @@ static void last_place(void)
 	begin((struct engine_config){ .c_workers = 1, .c_tasks = 64,
 				      .c_policy = ENGINE_FIFO });
 	set(&calls, 0);
-	CHECK(engine_pause(ENGINE_START) == 0);
+	CHECK_IS(engine_pause(ENGINE_START), 0);
 	j.j_arg = &over;
 	for (i = 0; i < 64; i++, j.j_f = count)
-		CHECK(engine_spawn(&j, NULL, UNOW) == 0);
-	CHECK(pthread_create(&native, NULL, resumes, NULL) == 0);
-	CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+		CHECK_IS(engine_spawn(&j, NULL, UNOW), 0);
+	CHECK_IS(pthread_create(&native, NULL, resumes, NULL), 0);
+	CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 	set(&over, 1);
-	CHECK(pthread_join(native, NULL) == 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
 	CHECK(engine_wait_all(UNEVER) == 0 && get(&calls) == 64);
 	finish();
 }
@@ -367,7 +367,7 @@ static void last_place(void)
 static int stops(void *arg)
 {
 	add(&calls, 1);
-	CHECK(u_sleep(UNEVER) == -ECANCELED);
+	CHECK_IS(u_sleep(UNEVER), -ECANCELED);
 	CHECK(engine_stopping() && u_canceled());
 	return -EINTR;
 }
@@ -375,7 +375,7 @@ static int stops(void *arg)
 static int not_stopped(void *arg)
 {
 	CHECK(!engine_stopping() && !u_canceled());
-	CHECK(u_sleep(uafter(UTIME_US)) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_US)), 0);
 	return (int)(intptr_t)arg;
 }
 
@@ -400,22 +400,22 @@ static void cancels(void)
 		id[i] = spawn(stops, i, 0);
 	until(&calls, 20);
 	for (i = 0; i < 20; i++)
-		CHECK(engine_cancel(id[i]) == 1);
+		CHECK_IS(engine_cancel(id[i]), 1);
 	for (i = 0; i < 20; i++)
-		CHECK(result_of(id[i]) == -EINTR);
+		CHECK_IS(result_of(id[i]), -EINTR);
 	for (i = 0; i < 20; i++)
-		CHECK(result_of(spawn(not_stopped, i, 0)) == i);
+		CHECK_IS(result_of(spawn(not_stopped, i, 0)), i);
 	id[0] = spawn(spins, (intptr_t)&spun, 0);
 	until(&spun, 1);
 	CHECK(engine_cancel(id[0]) == 1 && engine_cancel(id[0]) >= -EALREADY);
-	CHECK(result_of(id[0]) == 3);
-	CHECK(engine_pause(ENGINE_START) == 0);
+	CHECK_IS(result_of(id[0]), 3);
+	CHECK_IS(engine_pause(ENGINE_START), 0);
 	id[0] = spawn(count, 0, 0);
-	CHECK(engine_cancel(id[0]) == 0);
-	CHECK(engine_cancel(id[0]) == -EALREADY);
-	CHECK(engine_set_priority(id[0], 3) == -EALREADY);
-	CHECK(result_of(id[0]) == -ECANCELED);
-	CHECK(engine_cancel(id[0]) == -ESRCH);
+	CHECK_IS(engine_cancel(id[0]), 0);
+	CHECK_IS(engine_cancel(id[0]), -EALREADY);
+	CHECK_IS(engine_set_priority(id[0], 3), -EALREADY);
+	CHECK_IS(result_of(id[0]), -ECANCELED);
+	CHECK_IS(engine_cancel(id[0]), -ESRCH);
 	CHECK(get(&calls) == 20 && stats().tasks_canceled == 1);
 	finish();
 }
@@ -433,41 +433,41 @@ static void batches(void)
 	doing("batches");
 	begin((struct engine_config){ .c_workers = 2 });
 	b = engine_batch_make();
-	CHECK(b > 0);
+	CHECK_THAT(b, >, 0);
 	p = (struct pollfd){ .fd = engine_batch_fd(b), .events = POLLIN };
 	CHECK(p.fd >= 0 && poll(&p, 1, 0) == 0);
-	CHECK(engine_take(b, end, 64) == 0);
+	CHECK_IS(engine_take(b, end, 64), 0);
 	for (i = 0; i < 100; i++)
 		j[i] = (struct engine_job){ .j_f = count, .j_batch = b,
 					    .j_arg = (void *)(intptr_t)i };
-	CHECK(engine_spawn_many(j, 100, NULL, UNEVER) == 100);
-	CHECK(engine_batch_free(b) == -EBUSY);
-	CHECK(engine_wait_all(UNEVER) == 0);
+	CHECK_IS(engine_spawn_many(j, 100, NULL, UNEVER), 100);
+	CHECK_IS(engine_batch_free(b), -EBUSY);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
 #if defined(__linux__)
-	CHECK(read(p.fd, &told_by, sizeof told_by) == sizeof told_by);
+	CHECK_IS(read(p.fd, &told_by, sizeof told_by), sizeof told_by);
 	CHECK(told_by == 1 && write(p.fd, &told_by, sizeof told_by) > 0);
 #endif
 	while (ended < 100) {
-		CHECK(poll(&p, 1, -1) == 1);
+		CHECK_IS(poll(&p, 1, -1), 1);
 		wakes++;
 		n = engine_take(b, end, 64);
-		CHECK(n > 0);
+		CHECK_THAT(n, >, 0);
 		for (i = 0; i < n; i++) {
-			CHECK(end[i].e_result == (int)(intptr_t)end[i].e_arg);
+			CHECK_IS(end[i].e_result, (int)(intptr_t)end[i].e_arg);
 			CHECK(!seen[end[i].e_result]++);
-			CHECK(engine_free(end[i].e_id) == -ESRCH);
+			CHECK_IS(engine_free(end[i].e_id), -ESRCH);
 		}
 		ended += n;
 	}
 	CHECK(wakes == 2 && poll(&p, 1, 0) == 0);
-	CHECK(engine_batch_free(b) == 0);
+	CHECK_IS(engine_batch_free(b), 0);
 	CHECK(engine_batch_free(b) == -EINVAL && engine_batch_fd(b) == -EINVAL);
-	CHECK(engine_take(b, end, 1) == -EINVAL);
-	CHECK(engine_spawn(j, NULL, UNOW) == -EINVAL);
+	CHECK_IS(engine_take(b, end, 1), -EINVAL);
+	CHECK_IS(engine_spawn(j, NULL, UNOW), -EINVAL);
 	for (i = 0; i < ENGINE_BATCHES; i++)
-		CHECK(engine_batch_make() > 0);
-	CHECK(engine_batch_make() == -EMFILE);
-	CHECK(engine_take(b, end, 1) == -EINVAL);	/* its place is taken */
+		CHECK_THAT(engine_batch_make(), >, 0);
+	CHECK_IS(engine_batch_make(), -EMFILE);
+	CHECK_IS(engine_take(b, end, 1), -EINVAL);	/* its place is taken */
 	finish();
 }
 
@@ -483,29 +483,29 @@ static void helps(void)
 	doing("helps");
 	begin((struct engine_config){ .c_workers = 1, .c_host_workers = 1 });
 	set(&calls, 0);
-	CHECK(engine_spawn(&j, NULL, UNOW) == -ENOTSUP);
-	CHECK(engine_host_report(0, "x") == -EINVAL);
-	CHECK(engine_help(0, 1, UNOW) == -EINVAL);
+	CHECK_IS(engine_spawn(&j, NULL, UNOW), -ENOTSUP);
+	CHECK_IS(engine_host_report(0, "x"), -EINVAL);
+	CHECK_IS(engine_help(0, 1, UNOW), -EINVAL);
 	host = engine_host_attach();
 	CHECK(host == 0 && engine_host_attach() == -EAGAIN);
-	CHECK(engine_help(host, 1, UNOW) == 0);
-	CHECK(engine_help(host, 1, uafter(UTIME_MS)) == 0);
+	CHECK_IS(engine_help(host, 1, UNOW), 0);
+	CHECK_IS(engine_help(host, 1, uafter(UTIME_MS)), 0);
 	id = spawn(count, 5, 0);
 	for (i = 0; i < 9; i++)
 		(void)spawn(count, 5, 0);
-	CHECK(engine_help(host, 4, UNOW) == 4);
+	CHECK_IS(engine_help(host, 4, UNOW), 4);
 	CHECK(engine_help(-1, 100, UNOW) == 6 && get(&calls) == 10);
 	CHECK(result_of(id) == 5 && stats().tasks_helped == 10);
-	CHECK(engine_thread_info(0, &h) == 0);
+	CHECK_IS(engine_thread_info(0, &h), 0);
 	CHECK(h.h_host && h.h_completed == 4 && h.h_state == ENGINE_IDLE);
-	CHECK(engine_host_report(host, "a coroutine") == 0);
+	CHECK_IS(engine_host_report(host, "a coroutine"), 0);
 	CHECK(engine_thread_info(0, &h) == 0 && h.h_state == ENGINE_BLOCKED);
-	CHECK(strcmp(h.h_task, "a coroutine") == 0);
-	CHECK(stats().gil_threads_active == 1);
-	CHECK(engine_host_report(host, NULL) == 0);
-	CHECK(stats().gil_threads_idle == 1);
-	CHECK(engine_host_detach(host) == 0);
-	CHECK(engine_host_detach(host) == -EINVAL);
+	CHECK_STR(h.h_task, "a coroutine");
+	CHECK_IS(stats().gil_threads_active, 1);
+	CHECK_IS(engine_host_report(host, NULL), 0);
+	CHECK_IS(stats().gil_threads_idle, 1);
+	CHECK_IS(engine_host_detach(host), 0);
+	CHECK_IS(engine_host_detach(host), -EINVAL);
 	finish();
 }
 
@@ -516,7 +516,7 @@ static void *helper(void *arg)
 	do
 		rc = engine_help(-1, 10, UNEVER);
 	while (rc > 0);
-	CHECK(rc == -ESHUTDOWN);
+	CHECK_IS(rc, -ESHUTDOWN);
 	return arg;
 }
 
@@ -532,20 +532,20 @@ static void helped(void)
 				      .c_tasks_per_thread = 1 });
 	set(&calls, 0);
 	for (i = 0; i < 3; i++)
-		CHECK(pthread_create(&native[i], NULL, helper, NULL) == 0);
+		CHECK_IS(pthread_create(&native[i], NULL, helper, NULL), 0);
 	(void)spawn(at_gate, 0, 0);
 	(void)spawn(at_gate, 0, 0);
 	for (i = 0; i < MANY; i++) {
 		j.j_flags = ENGINE_DETACHED | (i % 3 == 0 ? ENGINE_C_ONLY : 0);
-		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+		CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 		if (i == MANY / 2)
 			open_gate(2);
 	}
-	CHECK(engine_wait_all(UNEVER) == 0);
-	CHECK(get(&calls) == MANY + 2);
-	CHECK(engine_shutdown(UNEVER) == 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
+	CHECK_IS(get(&calls), MANY + 2);
+	CHECK_IS(engine_shutdown(UNEVER), 0);
 	for (i = 0; i < 3; i++)
-		CHECK(pthread_join(native[i], NULL) == 0);
+		CHECK_IS(pthread_join(native[i], NULL), 0);
 	finish();
 }
 
@@ -554,9 +554,9 @@ static int refuses(void *arg)
 {
 	while (!engine_stopping())
 		check_yield();
-	CHECK(engine_spawn(&(struct engine_job){ .j_f = count,
-		.j_flags = ENGINE_DETACHED }, NULL, UNEVER) == -ESHUTDOWN);
-	CHECK(usem_wait(&gate, UNEVER) == -ECANCELED);
+	CHECK_IS(engine_spawn(&(struct engine_job){ .j_f = count, .j_flags =
+		 ENGINE_DETACHED }, NULL, UNEVER), -ESHUTDOWN);
+	CHECK_IS(usem_wait(&gate, UNEVER), -ECANCELED);
 	return 1;
 }
 
@@ -585,20 +585,20 @@ static void shutdowns(void)
 	while (stats().tasks_running != 2)
 		check_yield();
 	j.j_batch = b;
-	CHECK(engine_pause(ENGINE_START) == 0);
+	CHECK_IS(engine_pause(ENGINE_START), 0);
 	for (i = 0; i < 100; i++)
-		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
-	CHECK(engine_shutdown(uafter(10 * UTIME_MS)) == -ETIMEDOUT);
-	CHECK(engine_fini() == -EBUSY);
-	CHECK(engine_spawn(&j, NULL, UNEVER) == -ESHUTDOWN);
-	CHECK(engine_batch_make() == -ESHUTDOWN);
-	CHECK(engine_help(-1, 1, UNEVER) == -ESHUTDOWN);
+		CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
+	CHECK_IS(engine_shutdown(uafter(10 * UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(engine_fini(), -EBUSY);
+	CHECK_IS(engine_spawn(&j, NULL, UNEVER), -ESHUTDOWN);
+	CHECK_IS(engine_batch_make(), -ESHUTDOWN);
+	CHECK_IS(engine_help(-1, 1, UNEVER), -ESHUTDOWN);
 	CHECK(get(&told) == 100 && engine_take(b, end, 200) == 100);
 	set(&go, 1);
-	CHECK(engine_shutdown(UNEVER) == 0);
+	CHECK_IS(engine_shutdown(UNEVER), 0);
 	CHECK(engine_wait(id[0], &result, UNEVER) == 0 && result == 1);
 	CHECK(engine_wait(id[1], &result, UNEVER) == 0 && result == 2);
-	CHECK(engine_wait(id[2], &result, UNEVER) == 0);
+	CHECK_IS(engine_wait(id[2], &result, UNEVER), 0);
 	CHECK(result == -EINTR || result == -ECANCELED);
 	finish();
 }
@@ -612,14 +612,14 @@ static void pauses(void)
 	begin((struct engine_config){ .c_workers = 1 });
 	id = spawn(at_gate, 4, 0);
 	CHECK(engine_pause(0) == -EINVAL && engine_resume(4) == -EINVAL);
-	CHECK(engine_pause(ENGINE_INTAKE) == 0);
-	CHECK(engine_spawn(&j, NULL, UNOW) == -EAGAIN);
-	CHECK(engine_spawn(&j, NULL, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK_IS(engine_pause(ENGINE_INTAKE), 0);
+	CHECK_IS(engine_spawn(&j, NULL, UNOW), -EAGAIN);
+	CHECK_IS(engine_spawn(&j, NULL, uafter(UTIME_MS)), -ETIMEDOUT);
 	open_gate(1);
-	CHECK(result_of(id) == 4);
-	CHECK(engine_resume(ENGINE_INTAKE) == 0);
-	CHECK(engine_spawn(&j, NULL, UNOW) == 0);
-	CHECK(engine_wait_all(UNEVER) == 0);
+	CHECK_IS(result_of(id), 4);
+	CHECK_IS(engine_resume(ENGINE_INTAKE), 0);
+	CHECK_IS(engine_spawn(&j, NULL, UNOW), 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
 	finish();
 }
 
@@ -633,45 +633,45 @@ static void wrong(void)
 	int i;
 
 	doing("wrong");
-	CHECK(engine_spawn(&j, &id, UNOW) == -ENODEV);
-	CHECK(engine_wait(1, NULL, UNOW) == -ENODEV);
+	CHECK_IS(engine_spawn(&j, &id, UNOW), -ENODEV);
+	CHECK_IS(engine_wait(1, NULL, UNOW), -ENODEV);
 	CHECK(engine_shutdown(UNOW) == -ENODEV && engine_fini() == -ENODEV);
 	CHECK(engine_batch_make() == -ENODEV && engine_bus_clear() == -ENODEV);
-	CHECK(engine_init(NULL) == -EINVAL);
-	CHECK(engine_init(&(struct engine_config){ .c_workers = 1,
-			   .c_host_workers = 2 }) == -EINVAL);
-	CHECK(engine_init(&(struct engine_config){ .c_workers = -1 }) ==
-	      -EINVAL);
-	CHECK(engine_init(&(struct engine_config){ .c_tasks = -1 }) ==
-	      -EINVAL);
-	CHECK(engine_init(&(struct engine_config){ .c_flags = 8 }) == -EINVAL);
+	CHECK_IS(engine_init(NULL), -EINVAL);
+	CHECK_IS(engine_init(&(struct engine_config){ .c_workers = 1,
+		 .c_host_workers = 2 }), -EINVAL);
+	CHECK_IS(engine_init(&(struct engine_config){ .c_workers = -1 }),
+		 -EINVAL);
+	CHECK_IS(engine_init(&(struct engine_config){ .c_tasks = -1 }),
+		 -EINVAL);
+	CHECK_IS(engine_init(&(struct engine_config){ .c_flags = 8 }), -EINVAL);
 	begin((struct engine_config){ .c_workers = 1 });
-	CHECK(engine_init(&(struct engine_config){ .c_workers = 1 }) ==
-	      -EBUSY);
-	CHECK(engine_spawn(&j, NULL, UNOW) == -EINVAL);
-	CHECK(engine_spawn(&j, &id, -1) == -EINVAL);
-	CHECK(engine_spawn_many(&j, 0, &id, UNOW) == -EINVAL);
+	CHECK_IS(engine_init(&(struct engine_config){ .c_workers = 1 }),
+		 -EBUSY);
+	CHECK_IS(engine_spawn(&j, NULL, UNOW), -EINVAL);
+	CHECK_IS(engine_spawn(&j, &id, -1), -EINVAL);
+	CHECK_IS(engine_spawn_many(&j, 0, &id, UNOW), -EINVAL);
 	j.j_priority = 8;
-	CHECK(engine_spawn(&j, &id, UNOW) == -EINVAL);
+	CHECK_IS(engine_spawn(&j, &id, UNOW), -EINVAL);
 	j = (struct engine_job){ .j_f = NULL };
-	CHECK(engine_spawn(&j, &id, UNOW) == -EINVAL);
+	CHECK_IS(engine_spawn(&j, &id, UNOW), -EINVAL);
 	j = (struct engine_job){ .j_f = count, .j_batch = 12345 };
-	CHECK(engine_spawn(&j, &id, UNOW) == -EINVAL);
+	CHECK_IS(engine_spawn(&j, &id, UNOW), -EINVAL);
 	for (i = 0; i < 1000; i++) {
 		id = (engine_id)random() << 32 | (unsigned)random();
-		CHECK(engine_free(id) == -ESRCH);
-		CHECK(engine_cancel(id) == -ESRCH);
-		CHECK(engine_set_priority(id, 1) == -ESRCH);
-		CHECK(engine_wait(id, NULL, UNEVER) == -ESRCH);
-		CHECK(engine_get_call_stack(id, &k, false, UNOW) == -ESRCH);
+		CHECK_IS(engine_free(id), -ESRCH);
+		CHECK_IS(engine_cancel(id), -ESRCH);
+		CHECK_IS(engine_set_priority(id, 1), -ESRCH);
+		CHECK_IS(engine_wait(id, NULL, UNEVER), -ESRCH);
+		CHECK_IS(engine_get_call_stack(id, &k, false, UNOW), -ESRCH);
 	}
 	CHECK(engine_free(0) == -ESRCH && engine_take(-1, NULL, 1) == -EINVAL);
-	CHECK(engine_thread_info(-1, &h) == -ESRCH);
-	CHECK(engine_thread_info(1, &h) == -ESRCH);
-	CHECK(engine_get_stats(NULL) == -EINVAL);
+	CHECK_IS(engine_thread_info(-1, &h), -ESRCH);
+	CHECK_IS(engine_thread_info(1, &h), -ESRCH);
+	CHECK_IS(engine_get_stats(NULL), -EINVAL);
 	for (i = 0; i < 140; i++)
-		CHECK(strlen(engine_error(-i)) > 5);
-	CHECK(stats().total_tasks_submitted == 0);
+		CHECK_THAT(strlen(engine_error(-i)), >, 5);
+	CHECK_IS(stats().total_tasks_submitted, 0);
 	finish();
 }
 
@@ -689,8 +689,8 @@ static void again(void)
 {
 #if !defined(SANITIZED)
 	begin((struct engine_config){ .c_workers = 2 });
-	CHECK(engine_bus_get("x", NULL, NULL) == -ENOENT);
-	CHECK(result_of(spawn(count, 8, 0)) == 8);
+	CHECK_IS(engine_bus_get("x", NULL, NULL), -ENOENT);
+	CHECK_IS(result_of(spawn(count, 8, 0)), 8);
 	finish();
 #endif
 }
@@ -705,20 +705,20 @@ static void forks(void)
 	doing("forks");
 	begin((struct engine_config){ .c_workers = 2, .c_shared_memory = 99 });
 	id = spawn(at_gate, 6, 0);
-	CHECK(engine_bus_push("x", "data", 5, NULL, NULL) == 0);
+	CHECK_IS(engine_bus_push("x", "data", 5, NULL, NULL), 0);
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
-		CHECK(engine_wait(id, NULL, UNEVER) == -ECHILD);
-		CHECK(engine_shutdown(UNEVER) == -ECHILD);
-		CHECK(engine_bus_get("x", NULL, NULL) == -ECHILD);
-		CHECK(engine_fini() == -ECHILD);
+		CHECK_IS(engine_wait(id, NULL, UNEVER), -ECHILD);
+		CHECK_IS(engine_shutdown(UNEVER), -ECHILD);
+		CHECK_IS(engine_bus_get("x", NULL, NULL), -ECHILD);
+		CHECK_IS(engine_fini(), -ECHILD);
 		again();
 		_exit(0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	open_gate(1);
-	CHECK(result_of(id) == 6);
+	CHECK_IS(result_of(id), 6);
 	finish();
 }
 

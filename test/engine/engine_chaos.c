@@ -106,12 +106,12 @@ static void end(engine_id id, void *arg, int result)
 
 	CHECK(n == &j->j_note && id != 0);
 	__atomic_store_n(&j->j_result, result, __ATOMIC_SEQ_CST);
-	CHECK(add(&j->j_ends, 1) == 1);
+	CHECK_IS(add(&j->j_ends, 1), 1);
 }
 
 static int result_at_end(const struct entry *j)
 {
-	CHECK(get(&j->j_ends) == 1);
+	CHECK_IS(get(&j->j_ends), 1);
 	return __atomic_load_n(&j->j_result, __ATOMIC_SEQ_CST);
 }
 
@@ -205,7 +205,7 @@ static void wait_for(struct actor *a, struct entry *j, engine_id id,
 	int result, rc = engine_wait(id, &result, until);
 
 	if (rc == 0)
-		CHECK(result == result_at_end(j));
+		CHECK_IS(result, result_at_end(j));
 	else if (rc == -ESRCH)
 		CHECK(get(&j->j_freed));
 	else
@@ -236,7 +236,7 @@ static void meddle(struct actor *a)
 	case 0:	rc = engine_cancel(id);
 		CHECK(rc == 0 || rc == 1 || rc == -EALREADY || rc == -ESRCH);
 		if (rc == 0)
-			CHECK(result_at_end(j) == -ECANCELED);
+			CHECK_IS(result_at_end(j), -ECANCELED);
 		break;
 	case 1:	rc = engine_set_priority(id, (int)any(a, ENGINE_LEVELS));
 		CHECK(rc == 0 || rc == -EALREADY || rc == -ESRCH);
@@ -265,7 +265,7 @@ static void release(void *data, void *arg)
 
 	CHECK(arg == p && p->p_magic == MAGIC);
 	p->p_magic = 0;
-	CHECK(add(&p->p_released, 1) == 1);
+	CHECK_IS(add(&p->p_released, 1), 1);
 	add(&released, 1);
 }
 
@@ -310,8 +310,8 @@ static void unpin(struct actor *a, int i)
 {
 	if (a->a_pin[i] == NULL)
 		return;
-	CHECK(((const struct piece *)a->a_pin[i])->p_magic == MAGIC);
-	CHECK(engine_bus_unpin(a->a_pin[i]) == 0);
+	CHECK_IS(((const struct piece *)a->a_pin[i])->p_magic, MAGIC);
+	CHECK_IS(engine_bus_unpin(a->a_pin[i]), 0);
 	a->a_pin[i] = NULL;
 }
 
@@ -327,7 +327,7 @@ static void bus(struct actor *a)
 	else if (what < 15)
 		unpin(a, (int)any(a, PINS));
 	else
-		CHECK(engine_bus_clear() >= 0);
+		CHECK_THAT(engine_bus_clear(), >=, 0);
 }
 
 /* Acts. */
@@ -337,12 +337,12 @@ static void take(struct actor *a)
 	struct engine_end ends[8];
 	int i, nr = engine_take(batch, ends, 1 + (int)any(a, 8));
 
-	CHECK(nr >= 0);
+	CHECK_THAT(nr, >=, 0);
 	for (i = 0; i < nr; i++) {
 		struct entry *j = &entry[((struct note *)ends[i].e_arg)->n_nr];
 
-		CHECK(add(&j->j_taken, 1) == 1);
-		CHECK(ends[i].e_result == result_at_end(j));
+		CHECK_IS(add(&j->j_taken, 1), 1);
+		CHECK_IS(ends[i].e_result, result_at_end(j));
 	}
 }
 
@@ -356,10 +356,10 @@ static void look(struct actor *a)
 	CHECK(s.tasks_running >= 0 && s.tasks_failed <= s.tasks_completed);
 	CHECK(config.c_shared_amount == 0 ||
 	      s.tasks_memory <= config.c_shared_amount);
-	CHECK(s.shared_memory_used <= config.c_shared_memory);
-	CHECK(s.shared_memory_names <= names);	/* each is there once */
-	CHECK(s.total_tasks_submitted >= s.tasks_completed + s.tasks_canceled +
-	      s.tasks_in_queue + s.tasks_running);
+	CHECK_THAT(s.shared_memory_used, <=, config.c_shared_memory);
+	CHECK_THAT(s.shared_memory_names, <=, names);	/* each is there once */
+	CHECK_THAT(s.total_tasks_submitted, >=, s.tasks_completed +
+		   s.tasks_canceled + s.tasks_in_queue + s.tasks_running);
 	CHECK(engine_thread_info(nr, &h) == 0 && h.h_thread_id == nr);
 }
 
@@ -373,7 +373,7 @@ static void help(struct actor *a)
 	CHECK(rc >= 0 || rc == -ESHUTDOWN || (rc == -EDEADLK && a->a_task));
 	a->a_stops |= rc == -ESHUTDOWN;
 	if (host >= 0)
-		CHECK(engine_host_detach(host) == 0);
+		CHECK_IS(engine_host_detach(host), 0);
 }
 
 static void nap(struct actor *a)
@@ -385,7 +385,7 @@ static void nap(struct actor *a)
 	else {
 		rc = usem_wait(&sem, uafter(any(a, 200) * UTIME_US));
 		if (rc == 0 || any(a, 2))
-			CHECK(usem_post(&sem) == 0);
+			CHECK_IS(usem_post(&sem), 0);
 	}
 	CHECK(rc == 0 || rc == -ETIMEDOUT || is_stopped(a, rc));
 }
@@ -415,7 +415,7 @@ static void act(struct actor *a)
 		help(a);
 		return;
 	case 14:
-		CHECK(engine_pause(1 + (int)any(a, 3)) == 0);
+		CHECK_IS(engine_pause(1 + (int)any(a, 3)), 0);
 		set(&paused, 1);
 		return;
 	default:
@@ -453,7 +453,7 @@ static void *native(void *arg)
 		unpin(&a, i);
 	add(&over, 1);
 	if (a.a_stops)
-		CHECK(engine_shutdown(UNEVER) == 0);
+		CHECK_IS(engine_shutdown(UNEVER), 0);
 	return NULL;
 }
 
@@ -481,7 +481,7 @@ static void draw_config(struct actor *a)
 static void attend_once(struct actor *a)
 {
 	if (__atomic_exchange_n(&paused, 0, __ATOMIC_SEQ_CST))
-		CHECK(engine_resume(ENGINE_INTAKE | ENGINE_START) == 0);
+		CHECK_IS(engine_resume(ENGINE_INTAKE | ENGINE_START), 0);
 	if (config.c_workers == hosts || any(a, 16) == 0)
 		(void)engine_help(-1, 3, UNOW);
 }
@@ -511,7 +511,7 @@ static void check_entry(const struct entry *j)
 		return;
 	}
 	result = result_at_end(j);
-	CHECK(j->j_runs == (result != -ECANCELED));
+	CHECK_IS(j->j_runs, result != -ECANCELED);
 	rc = engine_wait(j->j_id, &result, UNOW);
 	CHECK(rc == 0 || (rc == -ESRCH && j->j_freed));
 	CHECK(rc != 0 || result == j->j_result);
@@ -525,7 +525,7 @@ static void check_all(struct actor *a)
 
 	while (poll(&p, 1, 0) == 1)
 		take(a);
-	CHECK(engine_batch_free(batch) == 0);	/* all were taken */
+	CHECK_IS(engine_batch_free(batch), 0);	/* all were taken */
 	for (i = 0; i < nr && i < JOBS; i++) {
 		check_entry(&entry[i]);
 		accepted += entry[i].j_accepted;
@@ -533,8 +533,8 @@ static void check_all(struct actor *a)
 	cleared = engine_bus_clear();
 	CHECK(cleared >= 0 && cleared <= names);
 	s = stats();
-	CHECK(s.total_tasks_submitted == accepted);
-	CHECK(s.tasks_completed + s.tasks_canceled == accepted);
+	CHECK_IS(s.total_tasks_submitted, accepted);
+	CHECK_IS(s.tasks_completed + s.tasks_canceled, accepted);
 	CHECK(s.tasks_in_queue == 0 && s.tasks_running == 0);
 	CHECK(s.tasks_memory == 0 && s.runners == 0);
 	CHECK(s.shared_memory_used == 0 && s.shared_memory_names == 0);
@@ -554,18 +554,18 @@ static void program(unsigned seed)
 	memset(&sem, 0, sizeof sem);
 	begin(config);
 	batch = engine_batch_make();
-	CHECK(batch > 0);
+	CHECK_THAT(batch, >, 0);
 	for (i = 0; i < NATIVES; i++)
-		CHECK(pthread_create(&id[i], NULL, native, (void *)i) == 0);
+		CHECK_IS(pthread_create(&id[i], NULL, native, (void *)i), 0);
 	attend(&a);
 	do
 		rc = engine_shutdown(soon(&a));
 	while (rc == -ETIMEDOUT || rc == -EAGAIN);
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	for (i = 0; i < NATIVES; i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
 	check_all(&a);
-	CHECK(engine_fini() == 0);
+	CHECK_IS(engine_fini(), 0);
 }
 
 /* Notes the seed, in case that the process dies. */
@@ -590,6 +590,7 @@ int main(int argc, char **argv)
 	while (argc == 4 ? check_us() - check_begun < seconds * 1000000 :
 	       nr < 50) {
 		say_seed(seed);
+		check_again("%s replay 9 %u", argv[0], seed);
 		program(seed);
 		seed += argc != 4 || strcmp(argv[1], "run") == 0;
 		nr++;

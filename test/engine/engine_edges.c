@@ -37,7 +37,7 @@ static engine_id spawn(int (*f)(void *), intptr_t arg)
 	struct engine_job j = { .j_f = f, .j_arg = (void *)arg };
 	engine_id id = 0;
 
-	CHECK(engine_spawn(&j, &id, UNEVER) == 0);
+	CHECK_IS(engine_spawn(&j, &id, UNEVER), 0);
 	return id;
 }
 
@@ -62,7 +62,7 @@ static void trees(int c, int per_thread, int policy)
 {
 	begin((struct engine_config){ .c_workers = c, .c_policy = policy,
 				      .c_tasks_per_thread = per_thread });
-	CHECK(result_of(spawn(tree, 8)) == 256);
+	CHECK_IS(result_of(spawn(tree, 8)), 256);
 	while (stats().runners > c)	/* the others were too many */
 		check_yield();
 	finish();
@@ -78,7 +78,7 @@ static int at_inner(void *arg)
 
 static int nests(void *arg)
 {
-	CHECK(result_of(spawn(at_inner, 0)) == 0);
+	CHECK_IS(result_of(spawn(at_inner, 0)), 0);
 	return usem_wait(&gate, UNEVER);
 }
 
@@ -95,15 +95,15 @@ static void limit(int c, int per_thread)
 	for (i = 0; i < most; i++)
 		(void)spawn(at_gate, 0);
 	for (i = 0; i < most; i++)
-		CHECK(usem_post(&inner) == 0);
+		CHECK_IS(usem_post(&inner), 0);
 	while (stats().tasks_completed != most)
 		check_yield();
 	usleep(10000);			/* as if to begin more */
-	CHECK(stats().tasks_running == most);
-	CHECK(stats().tasks_in_queue == most);
+	CHECK_IS(stats().tasks_running, most);
+	CHECK_IS(stats().tasks_in_queue, most);
 	for (i = 0; i < 2 * most; i++)
-		CHECK(usem_post(&gate) == 0);
-	CHECK(engine_wait_all(UNEVER) == 0);
+		CHECK_IS(usem_post(&gate), 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
 	finish();
 }
 
@@ -115,7 +115,7 @@ static void one_by_one(void)
 	begin((struct engine_config){ .c_workers = 1,
 				      .c_tasks_per_thread = 1 });
 	for (i = 0; i < 10000; i++)
-		CHECK(result_of(spawn(quick, i)) == i);
+		CHECK_IS(result_of(spawn(quick, i)), i);
 	finish();
 }
 
@@ -141,19 +141,19 @@ static void now_and_then(int c)
 	for (n = 0; n < 3000; n++) {
 		pass((unsigned)n);
 		if (n % 7 == 0)
-			CHECK(engine_pause(ENGINE_START) == 0);
+			CHECK_IS(engine_pause(ENGINE_START), 0);
 		other = n % 5 == 0 ? spawn(at_gate, 0) : 0;
 		id = spawn(quick, n);
 		if (n % 7 == 0) {
 			pass((unsigned)n + 1);
-			CHECK(engine_resume(ENGINE_START) == 0);
+			CHECK_IS(engine_resume(ENGINE_START), 0);
 		}
-		CHECK(result_of(id) == n);
+		CHECK_IS(result_of(id), n);
 		if (other == 0)
 			continue;
 		pass((unsigned)n + 2);
-		CHECK(usem_post(&gate) == 0);
-		CHECK(result_of(other) == 0);
+		CHECK_IS(usem_post(&gate), 0);
+		CHECK_IS(result_of(other), 0);
 	}
 	finish();
 }
@@ -167,7 +167,7 @@ static int spreads(void *arg)
 
 	add(&calls, 1);
 	for (i = 0; i < 3 && arg != NULL; i++)
-		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+		CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 	return 0;
 }
 
@@ -176,9 +176,9 @@ static void rooms(int c, int policy)
 	begin((struct engine_config){ .c_workers = c, .c_policy = policy,
 				      .c_tasks_per_thread = 1, .c_tasks = 1 });
 	set(&calls, 0);
-	CHECK(result_of(spawn(spreads, 5)) == 0);
-	CHECK(engine_wait_all(UNEVER) == 0);
-	CHECK(get(&calls) == 1 + 3 + 9 + 27 + 81 + 243);
+	CHECK_IS(result_of(spawn(spreads, 5)), 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
+	CHECK_IS(get(&calls), 1 + 3 + 9 + 27 + 81 + 243);
 	finish();
 }
 
@@ -188,7 +188,7 @@ static const char *waits_for(engine_id id, const char *but)
 	struct engine_stack k;
 
 	for (;; check_yield()) {
-		CHECK(engine_get_call_stack(id, &k, false, UNOW) == 0);
+		CHECK_IS(engine_get_call_stack(id, &k, false, UNOW), 0);
 		if (k.k_stage == ENGINE_WAITS && k.k_waits_for != but)
 			return k.k_waits_for;
 	}
@@ -200,7 +200,7 @@ static int too_big(void *arg)
 	struct engine_job j = { .j_f = quick, .j_bytes = 8000,
 				.j_flags = ENGINE_DETACHED };
 
-	CHECK(engine_spawn(&j, NULL, UNEVER) == -ECANCELED);
+	CHECK_IS(engine_spawn(&j, NULL, UNEVER), -ECANCELED);
 	while (get(&calls) == 0)	/* its own end would make room, too */
 		check_yield();
 	return 5;
@@ -208,7 +208,7 @@ static int too_big(void *arg)
 
 static void *small(void *arg)
 {
-	CHECK(result_of(spawn(quick, 6)) == 6);
+	CHECK_IS(result_of(spawn(quick, 6)), 6);
 	return arg;
 }
 
@@ -221,24 +221,24 @@ static void gives_up(void)
 
 	begin((struct engine_config){ .c_workers = 2,
 				      .c_shared_amount = 10000 });
-	CHECK(engine_spawn(&j, &first, UNOW) == 0);
+	CHECK_IS(engine_spawn(&j, &first, UNOW), 0);
 	(void)waits_for(first, NULL);
 	id = spawn(too_big, 0);
 	j.j_f     = quick;
 	j.j_bytes = 0;
 	j.j_flags = ENGINE_DETACHED;
 	(void)waits_for(id, NULL);
-	CHECK(engine_spawn(&j, NULL, UNOW) == -EAGAIN);
+	CHECK_IS(engine_spawn(&j, NULL, UNOW), -EAGAIN);
 	set(&calls, 0);
 	for (i = 0; i < 2; i++)
-		CHECK(pthread_create(&native[i], NULL, small, NULL) == 0);
+		CHECK_IS(pthread_create(&native[i], NULL, small, NULL), 0);
 	usleep(10000);			/* both wait behind too_big() */
-	CHECK(engine_cancel(id) == 1);
+	CHECK_IS(engine_cancel(id), 1);
 	for (i = 0; i < 2; i++)
-		CHECK(pthread_join(native[i], NULL) == 0);
-	CHECK(result_of(id) == 5);
-	CHECK(usem_post(&gate) == 0);
-	CHECK(result_of(first) == 0);
+		CHECK_IS(pthread_join(native[i], NULL), 0);
+	CHECK_IS(result_of(id), 5);
+	CHECK_IS(usem_post(&gate), 0);
+	CHECK_IS(result_of(first), 0);
 	finish();
 }
 
@@ -248,7 +248,7 @@ static void *enters(void *arg)
 	struct engine_job j = { .j_f = quick, .j_bytes = (size_t)arg,
 				.j_flags = ENGINE_DETACHED };
 
-	CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+	CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 	return NULL;
 }
 
@@ -258,14 +258,14 @@ static void leave_queue(void)
 	engine_id id;
 
 	begin((struct engine_config){ .c_workers = 1, .c_tasks = 1 });
-	CHECK(engine_pause(ENGINE_START) == 0);
+	CHECK_IS(engine_pause(ENGINE_START), 0);
 	id = spawn(quick, 0);
-	CHECK(pthread_create(&native, NULL, enters, NULL) == 0);
+	CHECK_IS(pthread_create(&native, NULL, enters, NULL), 0);
 	usleep(5000);
-	CHECK(engine_cancel(id) == 0);
-	CHECK(pthread_join(native, NULL) == 0);
-	CHECK(engine_resume(ENGINE_START) == 0);
-	CHECK(result_of(id) == -ECANCELED);
+	CHECK_IS(engine_cancel(id), 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
+	CHECK_IS(engine_resume(ENGINE_START), 0);
+	CHECK_IS(result_of(id), -ECANCELED);
 	finish();
 }
 
@@ -277,13 +277,13 @@ static void leave_bytes(void)
 
 	begin((struct engine_config){ .c_workers = 1,
 				      .c_shared_amount = 1200 });
-	CHECK(engine_spawn(&j, &id, UNOW) == 0);
+	CHECK_IS(engine_spawn(&j, &id, UNOW), 0);
 	(void)waits_for(id, NULL);
-	CHECK(pthread_create(&native, NULL, enters, (void *)700) == 0);
+	CHECK_IS(pthread_create(&native, NULL, enters, (void *)700), 0);
 	usleep(5000);
-	CHECK(usem_post(&gate) == 0);
-	CHECK(pthread_join(native, NULL) == 0);
-	CHECK(result_of(id) == 0);
+	CHECK_IS(usem_post(&gate), 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
+	CHECK_IS(result_of(id), 0);
 	finish();
 }
 
@@ -302,7 +302,7 @@ static int in_turn(void *arg)
 	struct engine_job j = { .j_f = notes, .j_arg = arg,
 				.j_flags = ENGINE_DETACHED };
 
-	CHECK(usem_wait(&go[(intptr_t)arg], UNEVER) == 0);
+	CHECK_IS(usem_wait(&go[(intptr_t)arg], UNEVER), 0);
 	return engine_spawn(&j, NULL, UNEVER);
 }
 
@@ -319,30 +319,30 @@ static void queue_up(void)
 		id[i] = spawn(in_turn, i);
 		at_go[i] = waits_for(id[i], NULL);
 	}
-	CHECK(engine_pause(ENGINE_INTAKE | ENGINE_START) == 0);
+	CHECK_IS(engine_pause(ENGINE_INTAKE | ENGINE_START), 0);
 	for (i = 0; i < 3; i++) {
-		CHECK(usem_post(&go[i]) == 0);
+		CHECK_IS(usem_post(&go[i]), 0);
 		(void)waits_for(id[i], at_go[i]);
 	}
-	CHECK(engine_resume(ENGINE_INTAKE) == 0);
+	CHECK_IS(engine_resume(ENGINE_INTAKE), 0);
 	for (i = 0; i < 3; i++)
-		CHECK(result_of(id[i]) == 0);
-	CHECK(stats().tasks_in_queue == 3);
-	CHECK(engine_resume(ENGINE_START) == 0);
-	CHECK(engine_wait_all(UNEVER) == 0);
+		CHECK_IS(result_of(id[i]), 0);
+	CHECK_IS(stats().tasks_in_queue, 3);
+	CHECK_IS(engine_resume(ENGINE_START), 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
 	for (i = 0; i < 3; i++)
-		CHECK(order[i] == i);
+		CHECK_IS(order[i], i);
 	finish();
 }
 
 /* A call-back meddles with its own task, which was cancelled in the queue. */
 static void meddles(engine_id id, void *arg, int result)
 {
-	CHECK(result == -ECANCELED);
-	CHECK(engine_cancel(id) == -EALREADY);
-	CHECK(engine_set_priority(id, 1) == -EALREADY);
-	CHECK(engine_wait(id, NULL, UNOW) == -EAGAIN);
-	CHECK(engine_free(id) == 0);
+	CHECK_IS(result, -ECANCELED);
+	CHECK_IS(engine_cancel(id), -EALREADY);
+	CHECK_IS(engine_set_priority(id, 1), -EALREADY);
+	CHECK_IS(engine_wait(id, NULL, UNOW), -EAGAIN);
+	CHECK_IS(engine_free(id), 0);
 	add(&calls, 1);
 }
 
@@ -354,21 +354,21 @@ static void call_backs(void)
 
 	begin((struct engine_config){ .c_workers = 1 });
 	set(&calls, 0);
-	CHECK(engine_pause(ENGINE_START) == 0);
+	CHECK_IS(engine_pause(ENGINE_START), 0);
 	for (i = 0; i < 3; i++)
-		CHECK(engine_spawn(&j, &id[i], UNOW) == 0);
-	CHECK(engine_cancel(id[1]) == 0);
+		CHECK_IS(engine_spawn(&j, &id[i], UNOW), 0);
+	CHECK_IS(engine_cancel(id[1]), 0);
 	CHECK(engine_cancel(id[1]) == -ESRCH && get(&calls) == 1);
-	CHECK(stats().tasks_in_queue == 2);
+	CHECK_IS(stats().tasks_in_queue, 2);
 	finish();
-	CHECK(get(&calls) == 3);
+	CHECK_IS(get(&calls), 3);
 }
 
 /* A thread of rr waits for a task that ends while rr_fini() waits. */
 static void waits(void *arg)
 {
 	add(&calls, 1);
-	CHECK(result_of((engine_id)(intptr_t)arg) == 0);
+	CHECK_IS(result_of((engine_id)(intptr_t)arg), 0);
 	add(&calls, 1);
 }
 
@@ -376,9 +376,9 @@ static void *opens(void *arg)
 {
 	until(&calls, 3);
 	usleep(10000);
-	CHECK(usem_post(&gate) == 0);
-	CHECK(usem_post(&gate) == 0);
-	CHECK(usem_post(&gate) == 0);
+	CHECK_IS(usem_post(&gate), 0);
+	CHECK_IS(usem_post(&gate), 0);
+	CHECK_IS(usem_post(&gate), 0);
 	return arg;
 }
 
@@ -389,14 +389,14 @@ static void ends_rr(void)
 
 	begin((struct engine_config){ .c_workers = 1 });
 	set(&calls, 0);
-	CHECK(rr_init(2, 0) == 0);
+	CHECK_IS(rr_init(2, 0), 0);
 	for (i = 0; i < 3; i++)
 		CHECK(rr_thread_init(waits, (void *)(intptr_t)
 				     spawn(at_gate, 0)) != NULL);
-	CHECK(pthread_create(&native, NULL, opens, NULL) == 0);
-	CHECK(rr_start() == 0);
+	CHECK_IS(pthread_create(&native, NULL, opens, NULL), 0);
+	CHECK_IS(rr_start(), 0);
 	CHECK(rr_fini() == 0 && get(&calls) == 6);
-	CHECK(pthread_join(native, NULL) == 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
 	finish();
 }
 
@@ -407,24 +407,24 @@ static void numbers(void)
 
 	begin((struct engine_config){ .c_workers = 1 });
 	old[0] = spawn(quick, 1);
-	CHECK(result_of(spawn(quick, 2)) == 2);
+	CHECK_IS(result_of(spawn(quick, 2)), 2);
 	old[1] = spawn(at_gate, 0);
-	CHECK(engine_free(old[1]) == 0);
-	CHECK(engine_cancel(old[1]) >= 0);	/* its number lives with it */
+	CHECK_IS(engine_free(old[1]), 0);
+	CHECK_THAT(engine_cancel(old[1]), >=, 0); /* its number lives with it */
 	finish();
 	begin((struct engine_config){ .c_workers = 1 });
 	id = spawn(at_gate, 0);
 	CHECK(engine_free(old[0]) == -ESRCH && engine_free(old[1]) == -ESRCH);
-	CHECK(engine_cancel(old[0]) == -ESRCH);
-	CHECK(usem_post(&gate) == 0);
-	CHECK(result_of(id) == 0);
+	CHECK_IS(engine_cancel(old[0]), -ESRCH);
+	CHECK_IS(usem_post(&gate), 0);
+	CHECK_IS(result_of(id), 0);
 	finish();
 }
 
 /* Helpers come when no worker does: it computes, or no more may begin. */
 static void *helper(void *arg)
 {
-	CHECK(engine_help(-1, 1, UNEVER) == 1);
+	CHECK_IS(engine_help(-1, 1, UNEVER), 1);
 	return arg;
 }
 
@@ -446,10 +446,10 @@ static void comes(bool busy)
 	id = busy ? spawn(computes, (intptr_t)&doing) : spawn(at_gate, 0);
 	while (busy ? get(&doing) == 0 : waits_for(id, NULL) == NULL)
 		check_yield();
-	CHECK(pthread_create(&native, NULL, helper, NULL) == 0);
+	CHECK_IS(pthread_create(&native, NULL, helper, NULL), 0);
 	usleep(5000);
-	CHECK(result_of(spawn(quick, 3)) == 3);
-	CHECK(pthread_join(native, NULL) == 0);
+	CHECK_IS(result_of(spawn(quick, 3)), 3);
+	CHECK_IS(pthread_join(native, NULL), 0);
 	CHECK(busy || usem_post(&gate) == 0);
 	set(&doing, 2);
 	CHECK(result_of(id) == 0 && stats().tasks_helped == 1);
@@ -488,11 +488,11 @@ static void stops(void)
 	id = spawn(cancels, 7);
 	(void)spawn(goes, 0);
 	CHECK(engine_help(-1, 2, UNOW) == 2 && result_of(id) == 7);
-	CHECK(pthread_create(&native, NULL, helper, NULL) == 0);
+	CHECK_IS(pthread_create(&native, NULL, helper, NULL), 0);
 	(void)spawn(stays, (intptr_t)&doing);
 	until(&doing, 1);
 	finish();
-	CHECK(pthread_join(native, NULL) == 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
 }
 
 /* A task whose wait has ended goes on, though the queue is never empty. */
@@ -503,7 +503,7 @@ static int endless(void *arg)
 	struct engine_job j = { .j_f = endless, .j_flags = ENGINE_DETACHED };
 
 	if (get(&stop) == 0)
-		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+		CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 	return 0;
 }
 
@@ -518,10 +518,10 @@ static void goes_on(void)
 	(void)waits_for(id, NULL);
 	for (i = 0; i < 3; i++)
 		(void)spawn(endless, 0);
-	CHECK(usem_post(&gate) == 0);
-	CHECK(result_of(id) == 0);
+	CHECK_IS(usem_post(&gate), 0);
+	CHECK_IS(result_of(id), 0);
 	set(&stop, 1);
-	CHECK(engine_wait_all(UNEVER) == 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
 	finish();
 }
 
@@ -539,10 +539,10 @@ static void finds(int policy)
 		check_yield();
 	for (i = 0; i < 9; i++) {
 		j.j_flags = ENGINE_DETACHED | (i != 4 ? ENGINE_C_ONLY : 0);
-		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+		CHECK_IS(engine_spawn(&j, NULL, UNEVER), 0);
 	}
 	CHECK(engine_help(-1, 9, UNOW) == 1 && get(&calls) == 1);
-	CHECK(usem_post(&gate) == 0);
+	CHECK_IS(usem_post(&gate), 0);
 	CHECK(engine_wait_all(UNEVER) == 0 && get(&calls) == 9);
 	finish();
 }
@@ -556,8 +556,8 @@ static struct usem last[2];
 
 static int waits_twice(void *arg)
 {
-	CHECK(usem_wait(&gate, UNEVER) == 0);
-	CHECK(engine_wait(lent, NULL, UNEVER) == 0);
+	CHECK_IS(usem_wait(&gate, UNEVER), 0);
+	CHECK_IS(engine_wait(lent, NULL, UNEVER), 0);
 	return usem_wait(arg, UNEVER);
 }
 
@@ -567,7 +567,7 @@ static int lends(void *arg)
 	int i;
 
 	for (i = 0; i < 2; i++)
-		CHECK(usem_post(&gate) == 0);
+		CHECK_IS(usem_post(&gate), 0);
 	for (i = 0; i < 2; i++)
 		(void)waits_for(lender[i], arg);
 	for (i = 0; i < 2; i++)
@@ -575,7 +575,7 @@ static int lends(void *arg)
 	while (stats().tasks_running != 5)
 		check_yield();
 	for (i = 0; i < 2; i++)
-		CHECK(usem_post(&inner) == 0);
+		CHECK_IS(usem_post(&inner), 0);
 	while (stats().tasks_completed != 2)
 		check_yield();
 	usleep(10000);
@@ -607,10 +607,10 @@ static void too_many(void)
 	id = spawn(posts, (intptr_t)&last[1]);
 	while (stats().runners == 4)
 		check_yield();
-	CHECK(usem_post(&last[0]) == 0);
+	CHECK_IS(usem_post(&last[0]), 0);
 	for (i = 0; i < 2; i++)
-		CHECK(result_of(lender[i]) == 0);
-	CHECK(result_of(id) == 0);
+		CHECK_IS(result_of(lender[i]), 0);
+	CHECK_IS(result_of(id), 0);
 	finish();
 }
 
@@ -633,7 +633,7 @@ static void ends_inside(void)
 static void pushes(void *data, void *arg)
 {
 	if (add(arg, -1) > 0)
-		CHECK(engine_bus_push("again", arg, 1, pushes, arg) == 0);
+		CHECK_IS(engine_bus_push("again", arg, 1, pushes, arg), 0);
 }
 
 static void releases(void)
@@ -641,10 +641,10 @@ static void releases(void)
 	long times = 3;
 
 	begin((struct engine_config){ .c_workers = 1, .c_shared_memory = 100 });
-	CHECK(engine_bus_push("again", &times, 1, pushes, &times) == 0);
+	CHECK_IS(engine_bus_push("again", &times, 1, pushes, &times), 0);
 	CHECK(engine_bus_clear() == 1 && get(&times) == 2);
 	finish();
-	CHECK(get(&times) == 0);
+	CHECK_IS(get(&times), 0);
 }
 
 int main(int argc, char **argv)
@@ -652,7 +652,7 @@ int main(int argc, char **argv)
 	int c, policy;
 
 	check_start(argc, argv);
-	CHECK(check_dies("scope", ends_inside, "not the innermost") == 0);
+	CHECK_IS(check_dies("scope", ends_inside, "not the innermost"), 0);
 	for (c = 1; c <= 2; c++)
 		for (policy = 0; policy <= 1; policy++) {
 			trees(c, 1, policy);

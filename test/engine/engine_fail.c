@@ -49,8 +49,8 @@ static int opens(void *arg)
 	int rc = engine_bus_get("name", NULL, NULL);
 
 	CHECK(rc == 0 || rc == -ENOENT || rc == -ENOMEM);
-	CHECK(*(const int *)arg == 77);
-	CHECK(usem_post(&gate) == 0);
+	CHECK_IS(*(const int *)arg, 77);
+	CHECK_IS(usem_post(&gate), 0);
 	add(&calls, 1);
 	return 0;
 }
@@ -77,7 +77,7 @@ static int nests(void *arg)
 		;
 	while (again(engine_wait(id, NULL, UNEVER)))
 		;
-	CHECK(engine_free(id) == 0);
+	CHECK_IS(engine_free(id), 0);
 	add(&calls, 1);
 	return 0;
 }
@@ -88,7 +88,7 @@ static void work(bool paused)
 	struct engine_end ends[NR];
 	int i, rc, b = engine_batch_make(), taken = 0;
 
-	CHECK(b > 0);
+	CHECK_THAT(b, >, 0);
 	rc = engine_bus_push("name", &i, sizeof i, NULL, NULL);
 	CHECK(rc == 0 || again(rc));
 	CHECK(!paused || engine_pause(ENGINE_START) == 0);
@@ -97,7 +97,7 @@ static void work(bool paused)
 	for (i = 0; i < NR; i++)
 		spawn(i < 3 ? nests : opens, i % 2 ? 0 : b);
 	while (paused && again(engine_resume(ENGINE_INTAKE | ENGINE_START)))
-		CHECK(engine_room(0) == 1);	/* intake was not paused */
+		CHECK_IS(engine_room(0), 1);	/* intake was not paused */
 	while (again(engine_wait_all(UNEVER)))
 		;
 	do {
@@ -126,8 +126,8 @@ static bool try_all(int workers)
 	}
 	work(workers > 1);
 	while (again(engine_shutdown(UNEVER)))
-		CHECK(engine_fini() == -EBUSY);
-	CHECK(engine_fini() == 0);
+		CHECK_IS(engine_fini(), -EBUSY);
+	CHECK_IS(engine_fini(), 0);
 	return true;
 }
 
@@ -135,7 +135,7 @@ static void run(int workers)
 {
 	if (try_all(workers))
 		return;
-	CHECK(fail_told() > 0);
+	CHECK_THAT(fail_told(), >, 0);
 	fail_rest();
 	CHECK(try_all(workers));
 }

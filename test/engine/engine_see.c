@@ -26,7 +26,7 @@ static engine_id spawn(int (*f)(void *), void *arg, const char *name)
 	struct engine_job j = { .j_f = f, .j_arg = arg, .j_name = name };
 	engine_id id;
 
-	CHECK(engine_spawn(&j, &id, UNEVER) == 0);
+	CHECK_IS(engine_spawn(&j, &id, UNEVER), 0);
 	return id;
 }
 
@@ -71,8 +71,8 @@ static void use(bool pop, bool unpin)
 	piece = data;
 	CHECK(piece[0] == 1234567 && piece[1] == ~1234567L);
 	if (unpin) {
-		CHECK(engine_bus_unpin(data) == 0);
-		CHECK(engine_bus_unpin(&rc) == -ESRCH);
+		CHECK_IS(engine_bus_unpin(data), 0);
+		CHECK_IS(engine_bus_unpin(&rc), -ESRCH);
 	}
 }
 
@@ -103,11 +103,11 @@ static void race(void)
 	for (i = 0; i < 16; i++)
 		id[i] = spawn(races, (void *)(intptr_t)(check_seed + i), NULL);
 	(void)engine_cancel(id[3]);
-	CHECK(engine_wait_all(UNEVER) == 0);
-	CHECK(stats().shared_memory_pins == 0);
-	CHECK(stats().shared_memory_used <= 64 + 100);
-	CHECK(engine_bus_clear() <= 1);
-	CHECK(stats().shared_memory_used == 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
+	CHECK_IS(stats().shared_memory_pins, 0);
+	CHECK_THAT(stats().shared_memory_used, <=, 64 + 100);
+	CHECK_THAT(engine_bus_clear(), <=, 1);
+	CHECK_IS(stats().shared_memory_used, 0);
 	CHECK(get(&pushed) > 0 && get(&pushed) == get(&released));
 	finish();
 }
@@ -123,29 +123,29 @@ static void plain(void)
 	size_t record;
 
 	begin((struct engine_config){ .c_workers = 1, .c_shared_memory = 500 });
-	CHECK(engine_bus_push("nothing", NULL, 0, NULL, NULL) == 0);
+	CHECK_IS(engine_bus_push("nothing", NULL, 0, NULL, NULL), 0);
 	record = stats().shared_memory_used;	/* of a name of one to 8 bytes */
 	CHECK(record >= 8 && record < 100);
-	CHECK(engine_bus_push("a", text, sizeof text, NULL, NULL) == 0);
-	CHECK(engine_bus_push("a", text, 1, NULL, NULL) == -EEXIST);
-	CHECK(engine_bus_push("b", text, 401 - 3 * record, NULL, NULL) ==
-	      -ENOSPC);
-	CHECK(engine_bus_push("", text, 1, NULL, NULL) == -EINVAL);
-	CHECK(engine_bus_push(NULL, text, 1, NULL, NULL) == -EINVAL);
-	CHECK(engine_bus_push("b", NULL, 1, NULL, NULL) == -EINVAL);
+	CHECK_IS(engine_bus_push("a", text, sizeof text, NULL, NULL), 0);
+	CHECK_IS(engine_bus_push("a", text, 1, NULL, NULL), -EEXIST);
+	CHECK_IS(engine_bus_push("b", text, 401 - 3 * record, NULL, NULL),
+		 -ENOSPC);
+	CHECK_IS(engine_bus_push("", text, 1, NULL, NULL), -EINVAL);
+	CHECK_IS(engine_bus_push(NULL, text, 1, NULL, NULL), -EINVAL);
+	CHECK_IS(engine_bus_push("b", NULL, 1, NULL, NULL), -EINVAL);
 	memset(text, 0, sizeof text);
 	CHECK(engine_bus_get("a", &data, &size) == 0 && size == sizeof text);
 	CHECK(strcmp(data, "some bytes") == 0 && data != text);
 	CHECK(engine_bus_pop("a", &again, NULL) == 0 && again == data);
-	CHECK(engine_bus_get("a", &again, NULL) == -ENOENT);
-	CHECK(stats().shared_memory_used == 100 + 2 * record);
-	CHECK(engine_bus_push("a", space, 400 - 3 * record, NULL, NULL) == 0);
-	CHECK(stats().shared_memory_available == 0);
+	CHECK_IS(engine_bus_get("a", &again, NULL), -ENOENT);
+	CHECK_IS(stats().shared_memory_used, 100 + 2 * record);
+	CHECK_IS(engine_bus_push("a", space, 400 - 3 * record, NULL, NULL), 0);
+	CHECK_IS(stats().shared_memory_available, 0);
 	CHECK(engine_bus_unpin(data) == 0 && engine_bus_unpin(data) == 0);
-	CHECK(engine_bus_unpin(data) == -ESRCH);
-	CHECK(engine_bus_get("a", &data, NULL) == 0);
-	CHECK(engine_bus_clear() == 2);
-	CHECK(stats().shared_memory_used == 400 - 2 * record);
+	CHECK_IS(engine_bus_unpin(data), -ESRCH);
+	CHECK_IS(engine_bus_get("a", &data, NULL), 0);
+	CHECK_IS(engine_bus_clear(), 2);
+	CHECK_IS(stats().shared_memory_used, 400 - 2 * record);
 	CHECK(engine_shutdown(UNEVER) == 0 && engine_fini() == -EBUSY);
 	CHECK(engine_bus_unpin(data) == 0 && engine_fini() == 0);
 }
@@ -167,27 +167,27 @@ static void many(void)
 				      .c_shared_memory = 100L * MANY });
 	for (i = 0; i < MANY; i++) {
 		snprintf(name, sizeof name, "%ld", i);
-		CHECK(engine_bus_push(name, &i, sizeof i, NULL, NULL) == 0);
+		CHECK_IS(engine_bus_push(name, &i, sizeof i, NULL, NULL), 0);
 	}
-	CHECK(engine_bus_push("no room", data, 16 * MANY, NULL, NULL) ==
-	      -ENOSPC);
+	CHECK_IS(engine_bus_push("no room", data, 16 * MANY, NULL, NULL),
+		 -ENOSPC);
 	for (i = 0; i < MANY; i++) {
 		snprintf(name, sizeof name, "%ld", i);
-		CHECK(engine_bus_get(name, &data[i], NULL) == 0);
-		CHECK(engine_bus_get("7", NULL, NULL) == 0);
-		CHECK(*(long *)data[i] == i);
+		CHECK_IS(engine_bus_get(name, &data[i], NULL), 0);
+		CHECK_IS(engine_bus_get("7", NULL, NULL), 0);
+		CHECK_IS(*(long *)data[i], i);
 	}
-	CHECK(engine_bus_steps() - steps < 24L * MANY);
+	CHECK_THAT(engine_bus_steps() - steps, <, 24L * MANY);
 	steps = engine_bus_steps();
 	for (i = 0; i < MANY; i++)
 		CHECK(engine_bus_unpin(data[i]) == 0 &&
 		      engine_bus_unpin(data[7]) == 0);
-	CHECK(engine_bus_unpin(data[0]) == -ESRCH);
-	CHECK(engine_bus_unpin(data[7]) == -ESRCH);
-	CHECK(engine_bus_steps() - steps < 12L * MANY);
-	CHECK(stats().shared_memory_names == MANY);
-	CHECK(engine_bus_clear() == MANY);
-	CHECK(stats().shared_memory_used == 0);
+	CHECK_IS(engine_bus_unpin(data[0]), -ESRCH);
+	CHECK_IS(engine_bus_unpin(data[7]), -ESRCH);
+	CHECK_THAT(engine_bus_steps() - steps, <, 12L * MANY);
+	CHECK_IS(stats().shared_memory_names, MANY);
+	CHECK_IS(engine_bus_clear(), MANY);
+	CHECK_IS(stats().shared_memory_used, 0);
 	finish();
 }
 
@@ -213,7 +213,7 @@ static int outermost(void *arg)
 	int rc;
 
 	if (arg != NULL)
-		CHECK(engine_bus_get(arg, NULL, NULL) == 0);
+		CHECK_IS(engine_bus_get(arg, NULL, NULL), 0);
 	add(&at_gate_nr, 1);
 	rc = middle();
 	__asm__ volatile("" : "+r"(rc));
@@ -237,20 +237,20 @@ static void stacks(int c)
 	int i;
 
 	begin((struct engine_config){ .c_workers = c, .c_shared_memory = 999 });
-	CHECK(engine_bus_push("pinned", (void *)"0123456789", 10, NULL,
-			      NULL) == 0);
+	CHECK_IS(engine_bus_push("pinned", (void *)"0123456789", 10, NULL,
+		 NULL), 0);
 	at_gate_nr = 0;
 	for (i = 0; i < 20; i++)
 		id[i] = spawn(outermost, i % 2 ? "pinned" : NULL, "waits");
 	for (i = 0; i < 20; i++) {
 		do
-			CHECK(engine_get_call_stack(id[i], &k, i == 0,
-						    UNEVER) == 0);
+			CHECK_IS(engine_get_call_stack(id[i], &k, i == 0,
+				 UNEVER), 0);
 		while (k.k_stage != ENGINE_WAITS);
 		CHECK(k.k_id == id[i] && strcmp(k.k_name, "waits") == 0);
 		CHECK(strcmp(k.k_waits_for, "semaphore") == 0 ||
 		      strcmp(k.k_waits_for, "sem") == 0);
-		CHECK(k.k_since <= k.k_time);
+		CHECK_THAT(k.k_since, <=, k.k_time);
 		CHECK(k.k_thread >= 0 && k.k_thread < c);
 		CHECK(k.k_pins == i % 2 && k.k_pinned == (i % 2 ? 10 : 0));
 		if (k.k_frames == 0)
@@ -258,16 +258,16 @@ static void stacks(int c)
 		CHECK(shows(&k, "deepest") && shows(&k, "middle"));
 		CHECK(shows(&k, "outermost"));
 	}
-	CHECK(stats().shared_memory_pins == 10);
-	CHECK(engine_cancel(id[1]) == 1);
-	CHECK(engine_wait(id[1], NULL, UNEVER) == 0);
-	CHECK(stats().shared_memory_pins == 9);
+	CHECK_IS(stats().shared_memory_pins, 10);
+	CHECK_IS(engine_cancel(id[1]), 1);
+	CHECK_IS(engine_wait(id[1], NULL, UNEVER), 0);
+	CHECK_IS(stats().shared_memory_pins, 9);
 	for (i = 0; i < 19; i++)
-		CHECK(usem_post(&gate) == 0);
-	CHECK(engine_wait_all(UNEVER) == 0);
-	CHECK(engine_get_call_stack(id[0], &k, true, UNEVER) == 0);
+		CHECK_IS(usem_post(&gate), 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
+	CHECK_IS(engine_get_call_stack(id[0], &k, true, UNEVER), 0);
 	CHECK(k.k_stage == ENGINE_ENDED && k.k_frames == 0);
-	CHECK(stats().shared_memory_pins == 0);
+	CHECK_IS(stats().shared_memory_pins, 0);
 	finish();
 }
 
@@ -277,7 +277,7 @@ static int moves(void *arg)
 	int i;
 
 	for (i = 0; i < 30; i++)
-		CHECK(u_sleep(uafter((i % 3) * 20 * UTIME_US)) == 0);
+		CHECK_IS(u_sleep(uafter((i % 3) * 20 * UTIME_US)), 0);
 	return 0;
 }
 
@@ -295,11 +295,11 @@ static void asks(void)
 		for (i = 0; i < 50; i += 7) {
 			rc = engine_get_call_stack(id[i], &k, false,
 				uafter(round % 2 ? UTIME_S : UTIME_US));
-			CHECK(rc == 0);
+			CHECK_IS(rc, 0);
 			walked += k.k_frames > 0;
 			CHECK(k.k_frames == 0 || shows(&k, "moves"));
 		}
-	CHECK(engine_wait_all(UNEVER) == 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
 	finish();
 	(void)walked;
 }
@@ -308,7 +308,7 @@ static int runs(void *arg)
 {
 	struct engine_stack k;
 
-	CHECK(engine_get_call_stack(engine_self(), &k, false, UNEVER) == 0);
+	CHECK_IS(engine_get_call_stack(engine_self(), &k, false, UNEVER), 0);
 	CHECK(k.k_stage == ENGINE_RUNS && k.k_frames == 0);
 	__atomic_store_n((int *)arg, 1, __ATOMIC_SEQ_CST);
 	while (!engine_stopping())
@@ -321,7 +321,7 @@ static int since(void *arg)
 {
 	struct engine_stack k;
 
-	CHECK(engine_get_call_stack(engine_self(), &k, false, UNOW) == 0);
+	CHECK_IS(engine_get_call_stack(engine_self(), &k, false, UNOW), 0);
 	CHECK(k.k_since >= *(const utime_ns *)arg && k.k_since <= k.k_time);
 	return 0;
 }
@@ -341,7 +341,7 @@ static void workers(void)
 	other = spawn(outermost, NULL, "other");
 	until(&at_gate_nr, 1);
 	do
-		CHECK(engine_thread_info(0, &h) == 0);
+		CHECK_IS(engine_thread_info(0, &h), 0);
 	while (h.h_state != ENGINE_WAITING);
 	id = spawn(runs, &began, "a name that is far too long");
 	while (__atomic_load_n(&began, __ATOMIC_SEQ_CST) == 0)
@@ -355,16 +355,16 @@ static void workers(void)
 	CHECK(s.tasks_running == 2 && s.tasks_in_queue == 0);
 	before = unow();
 	(void)spawn(since, &before, NULL);
-	CHECK(engine_help(-1, 1, UNOW) == 1);
+	CHECK_IS(engine_help(-1, 1, UNOW), 1);
 	CHECK(engine_cancel(id) == 1 && engine_wait(id, NULL, UNEVER) == 0);
 	CHECK(engine_thread_info(0, &h) == 0 && h.h_completed == 1);
-	CHECK(h.h_last_active_ms >= 0);
-	CHECK(usem_post(&gate) == 0);
-	CHECK(engine_wait(other, NULL, UNEVER) == 0);
+	CHECK_THAT(h.h_last_active_ms, >=, 0);
+	CHECK_IS(usem_post(&gate), 0);
+	CHECK_IS(engine_wait(other, NULL, UNEVER), 0);
 	s = stats();
 	CHECK(s.tasks_completed == 3 && s.avg_task_latency_ms > 0);
 	CHECK(engine_thread_info(2, &h) == 0 && h.h_host);
-	CHECK(engine_thread_info(3, &h) == -ESRCH);
+	CHECK_IS(engine_thread_info(3, &h), -ESRCH);
 	finish();
 }
 

@@ -50,7 +50,7 @@ static int waits_on(void *arg)
 static void *canceller(void *arg)
 {
 	cancels = true;
-	CHECK(engine_cancel(*(engine_id *)arg) == 1);
+	CHECK_IS(engine_cancel(*(engine_id *)arg), 1);
 	return NULL;
 }
 
@@ -64,18 +64,18 @@ static void late(void)
 	set(&kept, 0);
 	set(&ended, 0);
 	set(&second, 0);
-	CHECK(engine_spawn(&j, &id[0], UNOW) == 0);
+	CHECK_IS(engine_spawn(&j, &id[0], UNOW), 0);
 	until(&begun, 1);
-	CHECK(engine_spawn(&next, &id[1], UNOW) == 0);
-	CHECK(pthread_create(&native, NULL, canceller, &id[0]) == 0);
+	CHECK_IS(engine_spawn(&next, &id[1], UNOW), 0);
+	CHECK_IS(pthread_create(&native, NULL, canceller, &id[0]), 0);
 	while (get(&kept) == 0 || get(&ended) == 0)
 		check_yield();
 	usleep(5000);			/* as if to begin the next */
-	CHECK(get(&second) == 0);
+	CHECK_IS(get(&second), 0);
 	set(&kept, 2);
-	CHECK(pthread_join(native, NULL) == 0);
-	CHECK(result_of(id[1]) == -ETIMEDOUT);
-	CHECK(result_of(id[0]) == 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
+	CHECK_IS(result_of(id[1]), -ETIMEDOUT);
+	CHECK_IS(result_of(id[0]), 0);
 }
 
 int main(int argc, char **argv)

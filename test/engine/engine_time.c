@@ -25,14 +25,14 @@ static void last(int nr, bool at_once, int s)
 	for (i = 0; i < nr; i++)
 		j[i] = (struct engine_job){ .j_f = nothing,
 					    .j_flags = ENGINE_DETACHED };
-	CHECK(engine_pause(ENGINE_START) == 0);
+	CHECK_IS(engine_pause(ENGINE_START), 0);
 	if (at_once)
-		CHECK(engine_spawn_many(j, nr, NULL, UNEVER) == nr);
+		CHECK_IS(engine_spawn_many(j, nr, NULL, UNEVER), nr);
 	for (i = 0; !at_once && i < nr; i++)
-		CHECK(engine_spawn(&j[i], NULL, UNEVER) == 0);
+		CHECK_IS(engine_spawn(&j[i], NULL, UNEVER), 0);
 	utime_jump(uafter(s * UTIME_S));
-	CHECK(engine_resume(ENGINE_START) == 0);
-	CHECK(engine_wait_all(UNEVER) == 0);
+	CHECK_IS(engine_resume(ENGINE_START), 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
 }
 
 /* Checks the mean of a and b tasks: they lasted 1 and 3 seconds. */
@@ -41,13 +41,13 @@ static void mean(int a, bool a_at_once, int b, bool b_at_once)
 	double ms, want = 1000.0 * (a + 3.0 * b) / (a + b);
 
 	begin((struct engine_config){ .c_workers = 1 });
-	CHECK(stats().avg_task_latency_ms == 0);
+	CHECK_IS(stats().avg_task_latency_ms, 0);
 	last(a, a_at_once, 1);
-	CHECK(stats().avg_task_latency_ms == 1000);
+	CHECK_IS(stats().avg_task_latency_ms, 1000);
 	last(b, b_at_once, 3);
 	ms = stats().avg_task_latency_ms;
 	CHECK(ms > want - 1e-6 && ms < want + 1e-6);
-	CHECK(stats().tasks_completed == a + b);
+	CHECK_IS(stats().tasks_completed, a + b);
 	finish();
 }
 

@@ -66,8 +66,8 @@ static void *caller(void *arg)
 				.j_flags = ENGINE_DETACHED };
 
 	me = (long)(intptr_t)arg;
-	CHECK(engine_spawn(&j, NULL, me == 0 && patience != 0 ?
-			   uafter(patience) : UNEVER) == 0);
+	CHECK_IS(engine_spawn(&j, NULL, me == 0 && patience != 0 ?
+		 uafter(patience) : UNEVER), 0);
 	return NULL;
 }
 
@@ -75,7 +75,7 @@ static pthread_t native[2];
 
 static void call(intptr_t nr)
 {
-	CHECK(pthread_create(&native[nr], NULL, caller, (void *)nr) == 0);
+	CHECK_IS(pthread_create(&native[nr], NULL, caller, (void *)nr), 0);
 }
 
 /* Returns once a caller stands in e_room. */
@@ -100,7 +100,7 @@ static void turns(struct step *s, long nr, long tasks, bool newcomer)
 	set(&calls, 0);
 	set(&kept, 0);
 	s->st_kept = nr;
-	CHECK(engine_pause(ENGINE_INTAKE) == 0);
+	CHECK_IS(engine_pause(ENGINE_INTAKE), 0);
 	call(0);
 	until_stands(0);
 	if (!newcomer) {
@@ -108,16 +108,16 @@ static void turns(struct step *s, long nr, long tasks, bool newcomer)
 		call(1);
 		until_stands(1);
 	}
-	CHECK(engine_resume(ENGINE_INTAKE) == 0);
+	CHECK_IS(engine_resume(ENGINE_INTAKE), 0);
 	until_kept();
 	if (newcomer)
 		call(1);
 	until(&calls, 1);
-	CHECK(order[0] == 0);
+	CHECK_IS(order[0], 0);
 	set(&kept, 2);
-	CHECK(pthread_join(native[0], NULL) == 0);
-	CHECK(pthread_join(native[1], NULL) == 0);
-	CHECK(engine_wait_all(UNEVER) == 0);
+	CHECK_IS(pthread_join(native[0], NULL), 0);
+	CHECK_IS(pthread_join(native[1], NULL), 0);
+	CHECK_IS(engine_wait_all(UNEVER), 0);
 	CHECK(get(&calls) == 2 && order[1] == 1);
 	s->st_kept = 0;
 	finish();

@@ -43,10 +43,10 @@ static void tasks(void)
 
 	for (i = 0; i < EACH; i++) {
 		for (k = 0; k < SLOTS; k++)
-			CHECK(engine_spawn(&j, &id[k], UNEVER) == 0);
+			CHECK_IS(engine_spawn(&j, &id[k], UNEVER), 0);
 		are_unknown();
 		for (k = 0; k < SLOTS; k++) {
-			CHECK(engine_wait(id[k], &result, UNEVER) == 0);
+			CHECK_IS(engine_wait(id[k], &result, UNEVER), 0);
 			CHECK(result == 7 && engine_free(id[k]) == 0);
 			old[olds++] = id[k];
 		}
@@ -63,9 +63,9 @@ static void batches(void)
 	for (i = 0; i < EACH; i++) {
 		now = engine_batch_make();
 		CHECK(now > 0 && now != was && engine_batch_fd(now) >= 0);
-		CHECK(now % ENGINE_BATCHES == 0);	/* the same place */
-		CHECK(engine_batch_fd(was) == -EINVAL);
-		CHECK(engine_batch_free(now) == 0);
+		CHECK_IS(now % ENGINE_BATCHES, 0);	/* the same place */
+		CHECK_IS(engine_batch_fd(was), -EINVAL);
+		CHECK_IS(engine_batch_free(now), 0);
 		was = now;
 	}
 }
@@ -75,14 +75,14 @@ static void pins(void)
 	static char bytes[8];
 	void *data;
 
-	CHECK(engine_bus_push("a", bytes, sizeof bytes, NULL, NULL) == 0);
+	CHECK_IS(engine_bus_push("a", bytes, sizeof bytes, NULL, NULL), 0);
 	bus.bu_pins = LONG_MAX - 1;
-	CHECK(engine_bus_get("a", &data, NULL) == 0);
-	CHECK(engine_bus_get("a", NULL, NULL) == -EOVERFLOW);
-	CHECK(engine_bus_pop("a", NULL, NULL) == -EOVERFLOW);
-	CHECK(engine_bus_unpin(data) == 0);
-	CHECK(engine_bus_pop("a", &data, NULL) == 0);
-	CHECK(engine_bus_unpin(data) == 0);
+	CHECK_IS(engine_bus_get("a", &data, NULL), 0);
+	CHECK_IS(engine_bus_get("a", NULL, NULL), -EOVERFLOW);
+	CHECK_IS(engine_bus_pop("a", NULL, NULL), -EOVERFLOW);
+	CHECK_IS(engine_bus_unpin(data), 0);
+	CHECK_IS(engine_bus_pop("a", &data, NULL), 0);
+	CHECK_IS(engine_bus_unpin(data), 0);
 	bus.bu_pins = 0;
 }
 
@@ -120,7 +120,7 @@ int main(int argc, char **argv)
 		batches();
 		pins();
 		finish();
-		CHECK(engine_all.e_generation % 2 == 0);
+		CHECK_IS(engine_all.e_generation % 2, 0);
 	}
 	return 0;
 }

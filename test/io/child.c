@@ -31,9 +31,9 @@ static struct child start(int code)
 	struct child c;
 	int fd[2];
 
-	CHECK(pipe(fd) == 0);
+	CHECK_IS(pipe(fd), 0);
 	c.c_pid = fork();
-	CHECK(c.c_pid >= 0);
+	CHECK_THAT(c.c_pid, >=, 0);
 	if (c.c_pid == 0) {
 		char byte;
 
@@ -47,15 +47,15 @@ static struct child start(int code)
 
 static void finish_child(const struct child *c)
 {
-	CHECK(write(c->c_end, "x", 1) == 1);
-	CHECK(close(c->c_end) == 0);
+	CHECK_IS(write(c->c_end, "x", 1), 1);
+	CHECK_IS(close(c->c_end), 0);
 }
 
 static void exited(const struct child *c, int code, int status, pid_t rc)
 {
-	CHECK(rc == c->c_pid);
+	CHECK_IS(rc, c->c_pid);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == code);
-	CHECK(u_waitpid(c->c_pid, NULL, UNEVER) == -ECHILD);
+	CHECK_IS(u_waitpid(c->c_pid, NULL, UNEVER), -ECHILD);
 }
 
 /* Waits for a child, at first with deadlines that pass, and in a scope. */
@@ -67,16 +67,16 @@ static void in_time(int i)
 	int status = -1;
 	pid_t rc;
 
-	CHECK(u_waitpid(c->c_pid, &status, UNOW) == -EAGAIN);
-	CHECK(u_waitpid(c->c_pid, &status, 1) == -ETIMEDOUT);
-	CHECK(u_waitpid(c->c_pid, &status, -1) == -EINVAL);
-	CHECK(u_waitpid(c->c_pid, &status, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK_IS(u_waitpid(c->c_pid, &status, UNOW), -EAGAIN);
+	CHECK_IS(u_waitpid(c->c_pid, &status, 1), -ETIMEDOUT);
+	CHECK_IS(u_waitpid(c->c_pid, &status, -1), -EINVAL);
+	CHECK_IS(u_waitpid(c->c_pid, &status, uafter(UTIME_MS)), -ETIMEDOUT);
 	if (ustack_self() != NULL) {
-		CHECK(uscope_begin(&s, uafter(UTIME_MS)) == 0);
-		CHECK(u_waitpid(c->c_pid, &status, UNEVER) == -ECANCELED);
-		CHECK(uscope_end(&s) == -ETIMEDOUT);
+		CHECK_IS(uscope_begin(&s, uafter(UTIME_MS)), 0);
+		CHECK_IS(u_waitpid(c->c_pid, &status, UNEVER), -ECANCELED);
+		CHECK_IS(uscope_end(&s), -ETIMEDOUT);
 	}
-	CHECK(status == -1);
+	CHECK_IS(status, -1);
 	add(&waiting, 1);
 	while ((rc = u_waitpid(c->c_pid, &status, i % 2 ? UNEVER :
 			       uafter(100 * UTIME_US))) == -ETIMEDOUT)
@@ -101,7 +101,7 @@ static void ends_them(void *arg)
 	int i;
 
 	while (get(&waiting) < NR)
-		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	for (i = NR - 1; i >= 0; i--)
 		finish_child(&children[i]);
 }
@@ -123,10 +123,10 @@ static void many(int proc_nr)
 	id = native(native_waiter, NULL);
 	start_and_finish();
 	native_join(id);
-	CHECK(ended == NR);
+	CHECK_IS(ended, NR);
 	/* No call has waited for it. */
-	CHECK(waitpid(other.c_pid, &i, 0) == other.c_pid);
-	CHECK(WEXITSTATUS(i) == 55);
+	CHECK_IS(waitpid(other.c_pid, &i, 0), other.c_pid);
+	CHECK_IS(WEXITSTATUS(i), 55);
 }
 
 /* Two for the same child, which is killed. */
@@ -147,8 +147,8 @@ static void rival(void *arg)
 static void killer(void *arg)
 {
 	yield_until(&waiting, 2);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
-	CHECK(kill(other.c_pid, SIGKILL) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
+	CHECK_IS(kill(other.c_pid, SIGKILL), 0);
 }
 
 static void rivals(int proc_nr)
@@ -161,7 +161,7 @@ static void rivals(int proc_nr)
 	make(0, killer, NULL);
 	start_and_finish();
 	CHECK(got == 1 && none == 1);
-	CHECK(close(other.c_end) == 0);
+	CHECK_IS(close(other.c_end), 0);
 }
 
 /* Without a free descriptor, and without children. */
@@ -170,21 +170,21 @@ static void no_descriptor(void *arg)
 {
 	int status, fd, rc;
 
-	CHECK(u_waitpid(other.c_pid, &status, UNOW) == -EAGAIN);
+	CHECK_IS(u_waitpid(other.c_pid, &status, UNOW), -EAGAIN);
 	rc = u_waitpid(other.c_pid, &status, uafter(UTIME_MS));
-	CHECK(rc == -ETIMEDOUT);
+	CHECK_IS(rc, -ETIMEDOUT);
 	set(&waiting, 1);
 	rc = u_waitpid(other.c_pid, &status, UNEVER);
 	exited(&other, 3, status, rc);
 	fd = dup(2);
-	CHECK(fd < 0);			/* so it has not found a descriptor */
+	CHECK_THAT(fd, <, 0);		/* so it has not found a descriptor */
 }
 
 static void tells(void *arg)
 {
 	yield_until(&waiting, 1);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
-	CHECK(write(other.c_end, "x", 1) == 1);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
+	CHECK_IS(write(other.c_end, "x", 1), 1);
 }
 
 static void no_descriptors(int proc_nr)
@@ -192,30 +192,30 @@ static void no_descriptors(int proc_nr)
 	struct rlimit few, usual;
 
 	other = start(3);
-	CHECK(getrlimit(RLIMIT_NOFILE, &usual) == 0);
+	CHECK_IS(getrlimit(RLIMIT_NOFILE, &usual), 0);
 	few = usual;
 	few.rlim_cur = 0;
 	waiting = 0;
 	begin(proc_nr, 0);
 	make(0, no_descriptor, NULL);
 	make(0, tells, NULL);
-	CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	CHECK_IS(setrlimit(RLIMIT_NOFILE, &few), 0);
 	start_and_finish();
-	CHECK(setrlimit(RLIMIT_NOFILE, &usual) == 0);
-	CHECK(close(other.c_end) == 0);
+	CHECK_IS(setrlimit(RLIMIT_NOFILE, &usual), 0);
+	CHECK_IS(close(other.c_end), 0);
 }
 
 static void strangers(void *arg)
 {
 	int status = 7;
 
-	CHECK(u_waitpid(0, &status, UNEVER) == -EINVAL);
-	CHECK(u_waitpid(-1, &status, UNEVER) == -EINVAL);
-	CHECK(u_waitpid(-getpgrp(), &status, UNEVER) == -EINVAL);
-	CHECK(u_waitpid(getppid(), &status, UNEVER) == -ECHILD);
-	CHECK(u_waitpid(getpid(), &status, UNEVER) == -ECHILD);
-	CHECK(u_waitpid(getppid(), &status, UNOW) == -ECHILD);
-	CHECK(status == 7);
+	CHECK_IS(u_waitpid(0, &status, UNEVER), -EINVAL);
+	CHECK_IS(u_waitpid(-1, &status, UNEVER), -EINVAL);
+	CHECK_IS(u_waitpid(-getpgrp(), &status, UNEVER), -EINVAL);
+	CHECK_IS(u_waitpid(getppid(), &status, UNEVER), -ECHILD);
+	CHECK_IS(u_waitpid(getpid(), &status, UNEVER), -ECHILD);
+	CHECK_IS(u_waitpid(getppid(), &status, UNOW), -ECHILD);
+	CHECK_IS(status, 7);
 }
 
 int main(int argc, char **argv)
@@ -223,7 +223,7 @@ int main(int argc, char **argv)
 	int p, fd = dup(2);
 
 	check_start(argc, argv);
-	CHECK(close(fd) == 0);
+	CHECK_IS(close(fd), 0);
 	strangers(NULL);
 	for (p = 1; p <= 3; p++) {
 		many(p);
@@ -231,6 +231,6 @@ int main(int argc, char **argv)
 		no_descriptors(p);
 		one_thread(p, strangers, NULL);
 	}
-	CHECK(dup(2) == fd);			/* no descriptor is left */
+	CHECK_IS(dup(2), fd);			/* no descriptor is left */
 	return 0;
 }

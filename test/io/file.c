@@ -64,11 +64,11 @@ static void piece(int fd, int writer, long at, long nr)
 {
 	char buf[6000];
 
-	CHECK(nr <= (long)sizeof buf);
+	CHECK_THAT(nr, <=, (long)sizeof buf);
 	fill(buf, writer, at, nr);
-	CHECK(u_pwrite(fd, buf, (size_t)nr, at, UNEVER) == nr);
+	CHECK_IS(u_pwrite(fd, buf, (size_t)nr, at, UNEVER), nr);
 	memset(buf, 0, sizeof buf);
-	CHECK(u_pread(fd, buf, (size_t)nr, at, UNEVER) == nr);
+	CHECK_IS(u_pread(fd, buf, (size_t)nr, at, UNEVER), nr);
 	CHECK(same(buf, writer, at, nr));
 }
 
@@ -80,20 +80,20 @@ static void whole(int fd, int writer)
 
 	CHECK(buf != NULL);
 	fill(buf, writer, 0, SIZE);
-	CHECK(u_pwrite(fd, buf, SIZE, 0, UNEVER) == SIZE);
+	CHECK_IS(u_pwrite(fd, buf, SIZE, 0, UNEVER), SIZE);
 	memset(buf, 0, SIZE);
-	CHECK(u_fsync(fd, UNEVER) == 0);
+	CHECK_IS(u_fsync(fd, UNEVER), 0);
 	for (i = 0; i < 2; i++) {	/* from the disk; from memory */
 #if defined(POSIX_FADV_DONTNEED)
 		if (i == 0)
 			(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 #endif
-		CHECK(u_pread(fd, buf, SIZE + 1, 0, UNEVER) == SIZE);
+		CHECK_IS(u_pread(fd, buf, SIZE + 1, 0, UNEVER), SIZE);
 		CHECK(same(buf, writer, 0, SIZE));
-		CHECK(u_pread(fd, buf, 1, SIZE, UNEVER) == 0);
+		CHECK_IS(u_pread(fd, buf, 1, SIZE, UNEVER), 0);
 	}
-	CHECK(u_pread(fd, buf, 1, -1, UNEVER) == -EINVAL);
-	CHECK(u_pwrite(fd, buf, 1, -1, UNEVER) == -EINVAL);
+	CHECK_IS(u_pread(fd, buf, 1, -1, UNEVER), -EINVAL);
+	CHECK_IS(u_pwrite(fd, buf, 1, -1, UNEVER), -EINVAL);
 	rc = u_pread(fd, buf, 10, 20, UNOW);
 	CHECK(rc == -EAGAIN || (rc == 10 && same(buf, writer, 20, 10)));
 	free(buf);
@@ -109,17 +109,17 @@ static void writer(void *arg)
 	name(from, "from", me);
 	name(to, "to", me);
 	fd = u_open(from, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, UNEVER);
-	CHECK(fd >= 0);
+	CHECK_THAT(fd, >=, 0);
 	for (i = 0; i < 10; i++)
 		piece(fd, me, check_random(&random) % 9000,
 		      check_random(&random) % 6000);
 	whole(fd, me);
-	CHECK(u_close(fd) == 0);
-	CHECK(u_rename(from, to, UNEVER) == 0);
-	CHECK(u_stat(from, &st, UNEVER) == -ENOENT);
+	CHECK_IS(u_close(fd), 0);
+	CHECK_IS(u_rename(from, to, UNEVER), 0);
+	CHECK_IS(u_stat(from, &st, UNEVER), -ENOENT);
 	CHECK(u_stat(to, &st, UNEVER) == 0 && st.st_size == SIZE);
-	CHECK(u_unlink(to, UNEVER) == 0);
-	CHECK(u_unlink(to, UNEVER) == -ENOENT);
+	CHECK_IS(u_unlink(to, UNEVER), 0);
+	CHECK_IS(u_unlink(to, UNEVER), -ENOENT);
 	add(&ended, 1);
 }
 
@@ -131,13 +131,13 @@ static void opener(void *arg)
 	int fd = u_open(fifo, flags, 0, UNEVER);
 	char c = 'x';
 
-	CHECK(fd >= 0);
+	CHECK_THAT(fd, >=, 0);
 	if (flags == O_WRONLY)
-		CHECK(u_write(fd, &c, 1, UNEVER) == 1);
+		CHECK_IS(u_write(fd, &c, 1, UNEVER), 1);
 	else
 		CHECK(u_read(fd, &c, 1, UNEVER) == 1 && c == 'x');
-	CHECK(u_pread(fd, &c, 1, 0, UNEVER) < 0);	/* ESPIPE, EBADF */
-	CHECK(u_close(fd) == 0);
+	CHECK_THAT(u_pread(fd, &c, 1, 0, UNEVER), <, 0); /* ESPIPE, EBADF */
+	CHECK_IS(u_close(fd), 0);
 	add(&ended, 1);
 }
 
@@ -150,16 +150,16 @@ static void none(const char *path, utime_ns until, int error)
 	struct stat st;
 	int rc;
 
-	CHECK(u_open(path, O_CREAT | O_RDWR, 0600, until) == error);
-	CHECK(u_rename(fifo, path, until) == error);
-	CHECK(u_unlink(fifo, until) == error);
-	CHECK(u_stat(fifo, &st, until) == error);
-	CHECK(u_fsync(0, until) == error);
+	CHECK_IS(u_open(path, O_CREAT | O_RDWR, 0600, until), error);
+	CHECK_IS(u_rename(fifo, path, until), error);
+	CHECK_IS(u_unlink(fifo, until), error);
+	CHECK_IS(u_stat(fifo, &st, until), error);
+	CHECK_IS(u_fsync(0, until), error);
 	rc = u_pwrite(1000000, buf, 1, 0, until);
 	CHECK(rc == error || (rc == -EBADF &&	/* tried at once: RWF_NOWAIT */
 	      (error == -EAGAIN || error == -ETIMEDOUT)));
-	CHECK(u_getaddrinfo("localhost", NULL, NULL, &list, until) == error);
-	CHECK(strcmp(buf, "unchanged") == 0);
+	CHECK_IS(u_getaddrinfo("localhost", NULL, NULL, &list, until), error);
+	CHECK_STR(buf, "unchanged");
 	CHECK(stat(path, &st) != 0 && stat(fifo, &st) == 0);
 }
 
@@ -172,10 +172,10 @@ static void begins_not(void *arg)
 	none(path, UNOW, -EAGAIN);
 	none(path, 1, -ETIMEDOUT);
 	none(path, -1, -EINVAL);
-	CHECK(uscope_begin(&s, UNEVER) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
 	uscope_cancel(s);
 	none(path, UNEVER, -ECANCELED);
-	CHECK(uscope_end(&s) == -ECANCELED);
+	CHECK_IS(uscope_end(&s), -ECANCELED);
 	add(&ended, 1);
 }
 
@@ -188,13 +188,13 @@ static void late(void *arg)
 	struct uscope *s;
 	int fd;
 
-	CHECK(uscope_begin(&s, uafter(UTIME_MS)) == 0);
+	CHECK_IS(uscope_begin(&s, uafter(UTIME_MS)), 0);
 	set(&begun, 1);
 	fd = u_open(fifo, O_RDONLY, 0, uafter(10 * UTIME_S));
 	CHECK(fd >= 0 || fd == -ECANCELED);
 	if (fd >= 0)
-		CHECK(u_close(fd) == 0);
-	CHECK(uscope_end(&s) == -ETIMEDOUT);
+		CHECK_IS(u_close(fd), 0);
+	CHECK_IS(uscope_end(&s), -ETIMEDOUT);
 	set(&begun, 2);
 }
 
@@ -203,12 +203,12 @@ static void after_that(void *arg)
 	int fd;
 
 	yield_until(&begun, 1);
-	CHECK(u_sleep(uafter(3 * UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(3 * UTIME_MS)), 0);
 	if (get(&begun) == 1) {
 		fd = u_open(fifo, O_RDWR, 0, UNEVER);
-		CHECK(fd >= 0);
+		CHECK_THAT(fd, >=, 0);
 		yield_until(&begun, 2);
-		CHECK(u_close(fd) == 0);
+		CHECK_IS(u_close(fd), 0);
 	}
 	add(&ended, 1);
 }
@@ -232,7 +232,7 @@ static void returns_not(void *arg)
 
 static void calls_dead(void *arg)
 {
-	CHECK(ucall(returns_not, NULL) == 0);
+	CHECK_IS(ucall(returns_not, NULL), 0);
 	add(&ended, 1);
 }
 
@@ -240,8 +240,8 @@ static void waits_its_turn(void *arg)
 {
 	char path[80];
 
-	CHECK(u_unlink(name(path, "never", 0), UNEVER) == -ENOENT);
-	CHECK(get(&gate) == 1);
+	CHECK_IS(u_unlink(name(path, "never", 0), UNEVER), -ENOENT);
+	CHECK_IS(get(&gate), 1);
 	add(&made, 1);
 }
 
@@ -253,7 +253,7 @@ static void cancels(void *scope)
 
 static void *is_interrupted(void *arg)
 {
-	CHECK(u_unlink(fifo, UNEVER) == -ECANCELED);
+	CHECK_IS(u_unlink(fifo, UNEVER), -ECANCELED);
 	add(&in_vain, 1);
 	return arg;
 }
@@ -268,15 +268,15 @@ static void turn_comes_not(void *arg)
 	yield_until(&dead, DEAD);
 	make(0, waits_its_turn, NULL);
 	yield();
-	CHECK(u_open(name(path, "never", 0), O_CREAT | O_RDWR, 0600,
-		     uafter(5 * UTIME_MS)) == -ETIMEDOUT);
-	CHECK(u_unlink(fifo, uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(uscope_begin(&s, UNEVER) == 0);
+	CHECK_IS(u_open(name(path, "never", 0), O_CREAT | O_RDWR, 0600,
+		 uafter(5 * UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(u_unlink(fifo, uafter(UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
 	make(0, cancels, s);
-	CHECK(u_stat(fifo, &st, UNEVER) == -ECANCELED);
-	CHECK(uscope_end(&s) == -ECANCELED);
-	CHECK(uthread_make(&t, is_interrupted, NULL, NULL) == 0);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK_IS(u_stat(fifo, &st, UNEVER), -ECANCELED);
+	CHECK_IS(uscope_end(&s), -ECANCELED);
+	CHECK_IS(uthread_make(&t, is_interrupted, NULL, NULL), 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	CHECK(uthread_interrupt(t) == 0 && uthread_join(t, NULL, UNEVER) == 0);
 	CHECK(get(&in_vain) == 1 && get(&made) == 0 && get(&ended) == 0);
 	set(&gate, 1);
@@ -291,14 +291,14 @@ static void turns(int proc_nr)
 	int i;
 
 	ended = dead = gate = in_vain = made = 0;
-	CHECK(ucall_limit(DEAD) == 0);
+	CHECK_IS(ucall_limit(DEAD), 0);
 	begin(proc_nr, 0);
 	for (i = 0; i < DEAD; i++)
 		make(i, calls_dead, NULL);
 	make(0, turn_comes_not, NULL);
 	start_and_finish();
-	CHECK(ended == DEAD + 1);
-	CHECK(ucall_limit(UCALL_LIMIT) == 0);
+	CHECK_IS(ended, DEAD + 1);
+	CHECK_IS(ucall_limit(UCALL_LIMIT), 0);
 }
 
 /* Names. */
@@ -312,8 +312,9 @@ static void neither(const struct addrinfo *at)
 	for (i = 0; i < COUNT(flags); i++) {
 		rc = u_getnameinfo(at->ai_addr, at->ai_addrlen, NULL, 1, NULL, 1,
 				   flags[i], UNEVER);
-		CHECK(U_EAI(rc) == getnameinfo(at->ai_addr, at->ai_addrlen, NULL,
-					       0, NULL, 0, flags[i]));
+		CHECK_IS(U_EAI(rc),
+			 getnameinfo(at->ai_addr, at->ai_addrlen, NULL, 0, NULL,
+			 0, flags[i]));
 	}
 }
 
@@ -326,17 +327,17 @@ static void names(void *arg)
 	char host[64], service[16];
 	int rc;
 
-	CHECK(u_getaddrinfo("127.1.2.3", "80", &hints, &list, UNEVER) == 0);
+	CHECK_IS(u_getaddrinfo("127.1.2.3", "80", &hints, &list, UNEVER), 0);
 	memcpy(&a, list->ai_addr, sizeof a);
 	CHECK(a.sin_family == AF_INET && a.sin_port == htons(80));
 	CHECK(a.sin_addr.s_addr == htonl(0x7f010203) && list->ai_next == NULL);
-	CHECK(u_getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof host,
-		service, sizeof service, NI_NUMERICHOST | NI_NUMERICSERV,
-		UNEVER) == 0);
+	CHECK_IS(u_getnameinfo(list->ai_addr, list->ai_addrlen, host,
+		 sizeof host, service, sizeof service, NI_NUMERICHOST |
+		 NI_NUMERICSERV, UNEVER), 0);
 	CHECK(strcmp(host, "127.1.2.3") == 0 && strcmp(service, "80") == 0);
 	rc = u_getnameinfo(list->ai_addr, list->ai_addrlen, host, 2, NULL, 0,
 			   NI_NUMERICHOST, UNEVER);
-	CHECK(U_EAI(rc) == EAI_OVERFLOW);
+	CHECK_IS(U_EAI(rc), EAI_OVERFLOW);
 	rc = u_getnameinfo(list->ai_addr, list->ai_addrlen, NULL, sizeof host,
 			   service, sizeof service, NI_NUMERICSERV, UNEVER);
 	CHECK(rc == 0 && strcmp(service, "80") == 0);
@@ -347,14 +348,14 @@ static void names(void *arg)
 	freeaddrinfo(list);
 	rc = u_getaddrinfo("no number", NULL, &hints, &list, UNEVER);
 	CHECK(rc > 0 && U_EAI(rc) == EAI_NONAME);
-	CHECK(u_getaddrinfo(NULL, "80", NULL, &list, UNEVER) == 0);
+	CHECK_IS(u_getaddrinfo(NULL, "80", NULL, &list, UNEVER), 0);
 	freeaddrinfo(list);
-	CHECK(u_getnameinfo((struct sockaddr *)&a, 100000, host, sizeof host,
-			    NULL, 0, 0, UNEVER) == -EINVAL);
-	CHECK(u_getnameinfo((struct sockaddr *)&a, sizeof a, host, UINT_MAX,
-			    service, 1, 0, UNEVER) == -EINVAL);
-	CHECK(u_getnameinfo((struct sockaddr *)&a, sizeof a, host, 1,
-			    service, UINT_MAX, 0, UNEVER) == -EINVAL);
+	CHECK_IS(u_getnameinfo((struct sockaddr *)&a, 100000, host, sizeof host,
+		 NULL, 0, 0, UNEVER), -EINVAL);
+	CHECK_IS(u_getnameinfo((struct sockaddr *)&a, sizeof a, host, UINT_MAX,
+		 service, 1, 0, UNEVER), -EINVAL);
+	CHECK_IS(u_getnameinfo((struct sockaddr *)&a, sizeof a, host, 1,
+		 service, UINT_MAX, 0, UNEVER), -EINVAL);
 	add(&ended, 1);
 }
 
@@ -380,13 +381,13 @@ static void run(int proc_nr)
 	make(1, names, NULL);
 	start_and_finish();
 	native_join(id);
-	CHECK(ended == WRITERS + 5);
+	CHECK_IS(ended, WRITERS + 5);
 	one_thread(proc_nr, begins_not, NULL);
 	begin(proc_nr, 0);
 	make(0, late, NULL);
 	make(0, after_that, NULL);
 	start_and_finish();
-	CHECK(ended == WRITERS + 7);
+	CHECK_IS(ended, WRITERS + 7);
 	turns(proc_nr);
 }
 
@@ -400,7 +401,7 @@ int main(int argc, char **argv)
 		if (mkdir(dir, 0700) != 0)
 			continue;
 		sprintf(fifo, "%s/fifo", dir);
-		CHECK(mkfifo(fifo, 0600) == 0);
+		CHECK_IS(mkfifo(fifo, 0600), 0);
 		for (p = 1; p <= 2; p++)
 			run(p);
 		CHECK(unlink(fifo) == 0 && rmdir(dir) == 0);

@@ -33,45 +33,45 @@ static void results(void *arg)
 	struct iovec v[2] = { { b, 2 }, { b + 2, 6 } };
 
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0 && pipe(p) == 0);
-	CHECK(u_read(s[0], b, sizeof b, UNOW) == -EAGAIN);
-	CHECK(u_read(p[0], b, sizeof b, UNOW) == -EAGAIN);
-	CHECK(u_read(s[0], b, sizeof b, SOON) == -ETIMEDOUT);
-	CHECK(u_read(p[0], b, sizeof b, SOON) == -ETIMEDOUT);
-	CHECK(u_read(s[0], b, sizeof b, -1) == -EINVAL);
-	CHECK(u_read(-1, b, sizeof b, SOON) == -EBADF);
-	CHECK(u_read(1 << 23, b, sizeof b, SOON) == -EBADF);
-	CHECK(u_wait_fd(s[0], 0, UNEVER) == -EINVAL);
-	CHECK(u_wait_fd(s[0], 4, UNEVER) == -EINVAL);
-	CHECK(u_wait_fd(-1, UREAD, SOON) == -EBADF);
-	CHECK(u_wait_fd(s[0], UREAD, UNOW) == -EAGAIN);
-	CHECK(u_wait_fd(s[0], UREAD, SOON) == -ETIMEDOUT);
-	CHECK(u_wait_fd(s[0], UREAD | UWRITE, UNEVER) == 0);
-	CHECK(u_wait_fd(s[0], UWRITE, UNOW) == 0);
-	CHECK(u_write(s[1], "ab", 2, UNEVER) == 2);
-	CHECK(u_write(s[1], "cd", 2, UNEVER) == 2);
-	CHECK(u_wait_fd(s[0], UREAD, UNEVER) == 0);
+	CHECK_IS(u_read(s[0], b, sizeof b, UNOW), -EAGAIN);
+	CHECK_IS(u_read(p[0], b, sizeof b, UNOW), -EAGAIN);
+	CHECK_IS(u_read(s[0], b, sizeof b, SOON), -ETIMEDOUT);
+	CHECK_IS(u_read(p[0], b, sizeof b, SOON), -ETIMEDOUT);
+	CHECK_IS(u_read(s[0], b, sizeof b, -1), -EINVAL);
+	CHECK_IS(u_read(-1, b, sizeof b, SOON), -EBADF);
+	CHECK_IS(u_read(1 << 23, b, sizeof b, SOON), -EBADF);
+	CHECK_IS(u_wait_fd(s[0], 0, UNEVER), -EINVAL);
+	CHECK_IS(u_wait_fd(s[0], 4, UNEVER), -EINVAL);
+	CHECK_IS(u_wait_fd(-1, UREAD, SOON), -EBADF);
+	CHECK_IS(u_wait_fd(s[0], UREAD, UNOW), -EAGAIN);
+	CHECK_IS(u_wait_fd(s[0], UREAD, SOON), -ETIMEDOUT);
+	CHECK_IS(u_wait_fd(s[0], UREAD | UWRITE, UNEVER), 0);
+	CHECK_IS(u_wait_fd(s[0], UWRITE, UNOW), 0);
+	CHECK_IS(u_write(s[1], "ab", 2, UNEVER), 2);
+	CHECK_IS(u_write(s[1], "cd", 2, UNEVER), 2);
+	CHECK_IS(u_wait_fd(s[0], UREAD, UNEVER), 0);
 	CHECK(u_read(s[0], b, 3, UNEVER) == 3 && memcmp(b, "abc", 3) == 0);
 	CHECK(u_readv(s[0], v, 2, UNEVER) == 1 && b[0] == 'd');
-	CHECK(u_readv(s[0], v, 2, SOON) == -ETIMEDOUT);
-	CHECK(u_readv(s[0], v, 0, SOON) == -EINVAL);
-	CHECK(u_writev(p[1], v, 2, UNEVER) == 8);
-	CHECK(u_wait_fd(p[0], UREAD, UNEVER) == 0);
-	CHECK(u_readv(p[0], v, 2, UNEVER) == 8);
-	CHECK(u_read(p[0], b, sizeof b, SOON) == -ETIMEDOUT);
-	CHECK(u_send(p[1], b, 1, 0, UNEVER) == -ENOTSOCK);
+	CHECK_IS(u_readv(s[0], v, 2, SOON), -ETIMEDOUT);
+	CHECK_IS(u_readv(s[0], v, 0, SOON), -EINVAL);
+	CHECK_IS(u_writev(p[1], v, 2, UNEVER), 8);
+	CHECK_IS(u_wait_fd(p[0], UREAD, UNEVER), 0);
+	CHECK_IS(u_readv(p[0], v, 2, UNEVER), 8);
+	CHECK_IS(u_read(p[0], b, sizeof b, SOON), -ETIMEDOUT);
+	CHECK_IS(u_send(p[1], b, 1, 0, UNEVER), -ENOTSOCK);
 	CHECK(u_close(s[1]) == 0 && u_close(p[1]) == 0);
-	CHECK(u_read(s[0], b, sizeof b, UNEVER) == 0);
-	CHECK(u_read(p[0], b, sizeof b, UNEVER) == 0);
-	CHECK(u_write(s[0], b, sizeof b, UNEVER) == -EPIPE);
+	CHECK_IS(u_read(s[0], b, sizeof b, UNEVER), 0);
+	CHECK_IS(u_read(p[0], b, sizeof b, UNEVER), 0);
+	CHECK_IS(u_write(s[0], b, sizeof b, UNEVER), -EPIPE);
 	CHECK(u_close(s[0]) == 0 && u_close(p[0]) == 0);
 	CHECK(u_close(s[0]) == -EBADF && u_close(-1) == -EBADF);
 	f = open("/dev/zero", O_RDONLY);
-	CHECK(u_read(f, b, sizeof b, UNEVER) == sizeof b);
-	CHECK(u_close(f) == 0);
+	CHECK_IS(u_read(f, b, sizeof b, UNEVER), sizeof b);
+	CHECK_IS(u_close(f), 0);
 	f = open("/proc/self/exe", O_RDONLY);
 	CHECK(u_read(f, b, 4, UNEVER) == 4 && memcmp(b, "\177ELF", 4) == 0);
-	CHECK(u_wait_fd(f, UREAD, UNEVER) == 0);
-	CHECK(u_close(f) == 0);
+	CHECK_IS(u_wait_fd(f, UREAD, UNEVER), 0);
+	CHECK_IS(u_close(f), 0);
 }
 
 /* A read of no byte does not wait, as a body without bytes may follow a head. */
@@ -82,15 +82,15 @@ static void reads_none(void *arg)
 	struct iovec none[2] = { { b, 0 }, { b, 0 } };
 
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0 && pipe(p) == 0);
-	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, d) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_DGRAM, 0, d), 0);
 	CHECK(u_read(s[0], b, 0, SOON) == 0 && u_read(p[0], b, 0, SOON) == 0);
-	CHECK(u_read_all(s[0], b, 0, SOON) == 0);
-	CHECK(u_readv(s[0], none, 2, SOON) == 0);
-	CHECK(u_write_all(s[0], b, 0, SOON) == 0);
-	CHECK(u_write(d[1], "ab", 2, UNEVER) == 2);
-	CHECK(u_read(d[0], b, 0, SOON) == 0);
-	CHECK(u_readv(d[0], none, 2, SOON) == 0);
-	CHECK(u_read(d[0], b, sizeof b, SOON) == 2);
+	CHECK_IS(u_read_all(s[0], b, 0, SOON), 0);
+	CHECK_IS(u_readv(s[0], none, 2, SOON), 0);
+	CHECK_IS(u_write_all(s[0], b, 0, SOON), 0);
+	CHECK_IS(u_write(d[1], "ab", 2, UNEVER), 2);
+	CHECK_IS(u_read(d[0], b, 0, SOON), 0);
+	CHECK_IS(u_readv(d[0], none, 2, SOON), 0);
+	CHECK_IS(u_read(d[0], b, sizeof b, SOON), 2);
 	CHECK(u_close(s[0]) == 0 && u_close(s[1]) == 0);
 	CHECK(u_close(d[0]) == 0 && u_close(d[1]) == 0);
 	CHECK(u_close(p[0]) == 0 && u_close(p[1]) == 0);
@@ -107,11 +107,11 @@ static void sends_file(void *arg)
 	off_t at = 2;
 
 	CHECK(f >= 0 && unlink(path) == 0 && write(f, "abcdef", 6) == 6);
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
 	CHECK(u_sendfile(s[1], f, &at, 3, UNEVER) == 3 && at == 5);
 	CHECK(u_read(s[0], b, sizeof b, UNEVER) == 3 && !memcmp(b, "cde", 3));
-	CHECK(u_close(s[0]) == 0);
-	CHECK(u_sendfile(s[1], f, &at, 1, UNEVER) == -EPIPE);
+	CHECK_IS(u_close(s[0]), 0);
+	CHECK_IS(u_sendfile(s[1], f, &at, 1, UNEVER), -EPIPE);
 	CHECK(pthread_sigmask(SIG_BLOCK, NULL, &pending) == 0 &&
 	      !sigismember(&pending, SIGPIPE));
 	CHECK(sigpending(&pending) == 0 && !sigismember(&pending, SIGPIPE));
@@ -132,8 +132,8 @@ static void writes_big(void *arg)
 
 	for (i = 0; i < BIG; i++)
 		b[i] = byte_at(i);
-	CHECK(u_write_all(ends[1], b, BIG, UNEVER) == BIG);
-	CHECK(u_close(ends[1]) == 0);
+	CHECK_IS(u_write_all(ends[1], b, BIG, UNEVER), BIG);
+	CHECK_IS(u_close(ends[1]), 0);
 	free(b);
 }
 
@@ -146,15 +146,15 @@ static void reads_big(void *arg)
 	make(1, writes_big, NULL);
 	while ((n = u_read(ends[0], b, sizeof b, UNEVER)) > 0)
 		for (i = 0; i < n; i++)
-			CHECK(b[i] == byte_at(at++));
+			CHECK_IS(b[i], byte_at(at++));
 	CHECK(n == 0 && at == BIG && u_close(ends[0]) == 0);
 }
 
 static void streams(int p)
 {
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	one_thread(p, reads_big, NULL);
-	CHECK(pipe(ends) == 0);
+	CHECK_IS(pipe(ends), 0);
 	one_thread(p, reads_big, NULL);
 }
 
@@ -181,9 +181,9 @@ static void sends_all(void *arg)
 	for (i = 0; i < READERS; i++)
 		make(i, reads_some, NULL);
 	for (i = 0; i < DATAGRAMS; i++)
-		CHECK(u_send(ends[1], &i, sizeof i, 0, UNEVER) == sizeof i);
+		CHECK_IS(u_send(ends[1], &i, sizeof i, 0, UNEVER), sizeof i);
 	for (i = 0; i < READERS; i++)
-		CHECK(u_send(ends[1], &last, sizeof i, 0, UNEVER) == sizeof i);
+		CHECK_IS(u_send(ends[1], &last, sizeof i, 0, UNEVER), sizeof i);
 }
 
 static void many_readers(int p)
@@ -192,11 +192,11 @@ static void many_readers(int p)
 
 	done = 0;
 	memset(seen, 0, sizeof seen);
-	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
 	one_thread(p, sends_all, NULL);
 	for (i = 0; i < DATAGRAMS; i++)
-		CHECK(seen[i] == 1);
-	CHECK(done == READERS);
+		CHECK_IS(seen[i], 1);
+	CHECK_IS(done, READERS);
 	close(ends[0]), close(ends[1]);
 }
 
@@ -213,10 +213,11 @@ static void waits_for_close(void *arg)
 	__atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
 	switch ((intptr_t)arg % 3) {
 	case 0:
-		CHECK(u_read(ends[0], &c, 1, UNEVER) == -EBADF);
+		CHECK_IS(u_read(ends[0], &c, 1, UNEVER), -EBADF);
 		break;
 	case 1:
-		CHECK(u_wait_fd(ends[0], UREAD, uafter(100 * UTIME_S)) == -EBADF);
+		CHECK_IS(u_wait_fd(ends[0], UREAD, uafter(100 * UTIME_S)),
+			 -EBADF);
 		break;
 	default:
 		rc = u_poll(f, 2, UNEVER);
@@ -232,10 +233,10 @@ static void closes(void *arg)
 	for (i = 0; i < 9; i++)
 		make(i, waits_for_close, (void *)(intptr_t)i);
 	do {
-		CHECK(u_sleep(uafter(5 * UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(5 * UTIME_MS)), 0);
 	} while (__atomic_load_n(&begun, __ATOMIC_RELAXED) < 9);
-	CHECK(u_close(ends[0]) == 0);
-	CHECK(u_close(ends[1]) == 0);
+	CHECK_IS(u_close(ends[0]), 0);
+	CHECK_IS(u_close(ends[1]), 0);
 }
 
 /* TCP, with a thread for each connection, and an end of the listener. */
@@ -252,7 +253,7 @@ static void echoes(void *arg)
 	ssize_t n;
 
 	while ((n = u_read(fd, b, sizeof b, UNEVER)) > 0)
-		CHECK(u_write_all(fd, b, n, UNEVER) == n);
+		CHECK_IS(u_write_all(fd, b, n, UNEVER), n);
 	CHECK(n == 0 && u_close(fd) == 0);
 }
 
@@ -262,7 +263,7 @@ static void accepts(void *arg)
 
 	while ((fd = u_accept(listener, NULL, NULL, 0, UNEVER)) >= 0)
 		make(fd, echoes, (void *)(intptr_t)fd);
-	CHECK(fd == -EBADF);
+	CHECK_IS(fd, -EBADF);
 }
 
 static void calls(void *arg)
@@ -271,20 +272,20 @@ static void calls(void *arg)
 	int i, fd;
 
 	fd = socket(AF_INET, SOCK_STREAM, 0);
-	CHECK(u_connect(fd, (struct sockaddr *)&address, sizeof address,
-			UNEVER) == 0);
+	CHECK_IS(u_connect(fd, (struct sockaddr *)&address, sizeof address,
+		 UNEVER), 0);
 	CHECK(!(fcntl(fd, F_GETFL) & O_NONBLOCK));
-	CHECK(u_connect(fd, (struct sockaddr *)&address, sizeof address,
-			UNEVER) == -EISCONN);
+	CHECK_IS(u_connect(fd, (struct sockaddr *)&address, sizeof address,
+		 UNEVER), -EISCONN);
 	for (i = 0; i < 20; i++) {
 		memset(b, (int)(intptr_t)arg + i, sizeof b);
-		CHECK(u_write_all(fd, b, sizeof b, UNEVER) == sizeof b);
-		CHECK(u_read_all(fd, c, sizeof c, UNEVER) == sizeof c);
+		CHECK_IS(u_write_all(fd, b, sizeof b, UNEVER), sizeof b);
+		CHECK_IS(u_read_all(fd, c, sizeof c, UNEVER), sizeof c);
 		CHECK(memcmp(b, c, sizeof c) == 0);
 	}
-	CHECK(u_close(fd) == 0);
+	CHECK_IS(u_close(fd), 0);
 	if (__atomic_add_fetch(&done, 1, __ATOMIC_RELAXED) == CLIENTS)
-		CHECK(u_close(listener) == 0);
+		CHECK_IS(u_close(listener), 0);
 }
 
 static void serve(void *arg)
@@ -306,20 +307,20 @@ static void tcp(int p)
 	address.sin_family = AF_INET;
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	listener = socket(AF_INET, SOCK_STREAM, 0);
-	CHECK(bind(listener, (struct sockaddr *)&address, len) == 0);
-	CHECK(getsockname(listener, (struct sockaddr *)&address, &len) == 0);
-	CHECK(listen(listener, 1000) == 0);
+	CHECK_IS(bind(listener, (struct sockaddr *)&address, len), 0);
+	CHECK_IS(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+	CHECK_IS(listen(listener, 1000), 0);
 	one_thread(p, serve, NULL);
-	CHECK(done == CLIENTS);
+	CHECK_IS(done, CLIENTS);
 }
 
 static void refused(void *arg)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-	CHECK(u_connect(fd, (struct sockaddr *)&address, sizeof address,
-			UNEVER) == -ECONNREFUSED);
-	CHECK(u_close(fd) == 0);
+	CHECK_IS(u_connect(fd, (struct sockaddr *)&address, sizeof address,
+		 UNEVER), -ECONNREFUSED);
+	CHECK_IS(u_close(fd), 0);
 }
 
 /* Scopes. */
@@ -328,8 +329,8 @@ static int waits_canceled(void *arg)
 {
 	char c;
 
-	CHECK(u_read(ends[0], &c, 1, UNEVER) == -ECANCELED);
-	CHECK(u_write(ends[0], &c, 1, UNEVER) == -ECANCELED);
+	CHECK_IS(u_read(ends[0], &c, 1, UNEVER), -ECANCELED);
+	CHECK_IS(u_write(ends[0], &c, 1, UNEVER), -ECANCELED);
 	done++;
 	return 0;
 }
@@ -339,9 +340,9 @@ static void cancels(void *arg)
 	struct uscope *s;
 
 	done = 0;
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-	CHECK(uscope_begin(&s, uafter(100 * UTIME_MS)) == 0);
-	CHECK(uscope_go(s, waits_canceled, NULL) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	CHECK_IS(uscope_begin(&s, uafter(100 * UTIME_MS)), 0);
+	CHECK_IS(uscope_go(s, waits_canceled, NULL), 0);
 	CHECK(uscope_end(&s) == -ETIMEDOUT && done == 1);
 	CHECK(u_close(ends[0]) == 0 && u_close(ends[1]) == 0);
 }
@@ -350,8 +351,8 @@ static void cancels(void *arg)
 
 static void writes_late(void *arg)
 {
-	CHECK(u_sleep(SOON) == 0);
-	CHECK(u_write((int)(intptr_t)arg, "x", 1, UNEVER) == 1);
+	CHECK_IS(u_sleep(SOON), 0);
+	CHECK_IS(u_write((int)(intptr_t)arg, "x", 1, UNEVER), 1);
 }
 
 static void polls(void *arg)
@@ -362,16 +363,16 @@ static void polls(void *arg)
 	int i;
 
 	for (i = 0; i < 10; i++) {
-		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s[i]) == 0);
+		CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, s[i]), 0);
 		f[i] = (struct pollfd){ s[i][0], POLLIN, 0 };
 	}
-	CHECK(u_poll(f, 10, UNOW) == 0);
-	CHECK(u_poll(f, 10, SOON) == -ETIMEDOUT);
-	CHECK(u_poll(NULL, 0, SOON) == -ETIMEDOUT);
+	CHECK_IS(u_poll(f, 10, UNOW), 0);
+	CHECK_IS(u_poll(f, 10, SOON), -ETIMEDOUT);
+	CHECK_IS(u_poll(NULL, 0, SOON), -ETIMEDOUT);
 	make(1, writes_late, (void *)(intptr_t)s[7][1]);
 	CHECK(u_poll(f, 10, UNEVER) == 1 && f[7].revents == POLLIN);
-	CHECK(u_read(s[7][0], &c, 1, UNOW) == 1);
-	CHECK(u_poll(f, 10, SOON) == -ETIMEDOUT);
+	CHECK_IS(u_read(s[7][0], &c, 1, UNOW), 1);
+	CHECK_IS(u_poll(f, 10, SOON), -ETIMEDOUT);
 	f[3].events = POLLOUT;
 	CHECK(u_poll(f, 10, UNEVER) == 1 && f[3].revents == POLLOUT);
 	f[2].fd = -1, f[3].fd = 999999;
@@ -386,10 +387,10 @@ static void *natively(void *arg)
 {
 	char c = 0;
 
-	CHECK(u_read(ends[0], &c, 1, SOON) == -ETIMEDOUT);
+	CHECK_IS(u_read(ends[0], &c, 1, SOON), -ETIMEDOUT);
 	__atomic_store_n(&done, 1, __ATOMIC_RELEASE);
 	CHECK(u_read(ends[0], &c, 1, UNEVER) == 1 && c == 'x');
-	CHECK(u_write(ends[0], "y", 1, UNEVER) == 1);
+	CHECK_IS(u_write(ends[0], "y", 1, UNEVER), 1);
 	return NULL;
 }
 
@@ -398,14 +399,14 @@ static void with_native(void *arg)
 	pthread_t native;
 	char c;
 
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	done = 0;
-	CHECK(pthread_create(&native, NULL, natively, NULL) == 0);
+	CHECK_IS(pthread_create(&native, NULL, natively, NULL), 0);
 	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
-		CHECK(u_sleep(SOON) == 0);
-	CHECK(u_write(ends[1], "x", 1, UNEVER) == 1);
+		CHECK_IS(u_sleep(SOON), 0);
+	CHECK_IS(u_write(ends[1], "x", 1, UNEVER), 1);
 	CHECK(u_read(ends[1], &c, 1, UNEVER) == 1 && c == 'y');
-	CHECK(pthread_join(native, NULL) == 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
 	CHECK(u_close(ends[0]) == 0 && u_close(ends[1]) == 0);
 }
 
@@ -421,9 +422,9 @@ int main(int argc, char **argv)
 		streams(p);
 		many_readers(p);
 		done = begun = 0;
-		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+		CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 		one_thread(p, closes, NULL);
-		CHECK(done == 9);
+		CHECK_IS(done, 9);
 		tcp(p);
 		one_thread(p, refused, NULL);
 		one_thread(p, cancels, NULL);

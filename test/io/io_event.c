@@ -42,9 +42,9 @@ static void connected(void)
 {
 	int l = u_listen_tcp("127.0.0.1", 0, 1, 0);
 
-	CHECK((ends[1] = u_dial_tcp("127.0.0.1", u_port(l), LATE)) >= 0);
-	CHECK((ends[0] = u_accept(l, NULL, NULL, 0, LATE)) >= 0);
-	CHECK(u_close(l) == 0);
+	CHECK_THAT((ends[1] = u_dial_tcp("127.0.0.1", u_port(l), LATE)), >=, 0);
+	CHECK_THAT((ends[0] = u_accept(l, NULL, NULL, 0, LATE)), >=, 0);
+	CHECK_IS(u_close(l), 0);
 }
 
 static void fill(void)
@@ -60,8 +60,8 @@ int accept4(int fd, struct sockaddr *restrict a, socklen_t *restrict len,
 	    int flags)
 {
 	if (fd == closing) {
-		CHECK(u_close(fd) == 0);
-		CHECK(socket(AF_INET, SOCK_STREAM, 0) == fd);
+		CHECK_IS(u_close(fd), 0);
+		CHECK_IS(socket(AF_INET, SOCK_STREAM, 0), fd);
 		closing = -1;
 	}
 	return (int)syscall(SYS_accept4, fd, a, len, flags);
@@ -73,33 +73,33 @@ static void closed_meanwhile(void)
 
 	closing = l;
 	CHECK(u_accept(l, NULL, NULL, 0, LATE) == -EBADF && closing == -1);
-	CHECK(u_accept(l, NULL, NULL, 0, LATE) == -EINVAL);
-	CHECK(u_close(l) == 0);
+	CHECK_IS(u_accept(l, NULL, NULL, 0, LATE), -EINVAL);
+	CHECK_IS(u_close(l), 0);
 }
 
 static void sends(void *arg)
 {
-	CHECK(u_sleep(SOON) == 0);
-	CHECK(u_write(ends[1], "x", 1, UNEVER) == 1);
+	CHECK_IS(u_sleep(SOON), 0);
+	CHECK_IS(u_write(ends[1], "x", 1, UNEVER), 1);
 }
 
 static void sends_urgent(void *arg)
 {
-	CHECK(u_sleep(SOON) == 0);
-	CHECK(u_send(ends[1], "u", 1, MSG_OOB, UNEVER) == 1);
+	CHECK_IS(u_sleep(SOON), 0);
+	CHECK_IS(u_send(ends[1], "u", 1, MSG_OOB, UNEVER), 1);
 }
 
 static void drains(void *arg)
 {
-	CHECK(u_sleep(SOON) == 0);
+	CHECK_IS(u_sleep(SOON), 0);
 	while (u_read(ends[1], much, sizeof much, UNOW) > 0)
 		;
 }
 
 static void ends_it(void *arg)
 {
-	CHECK(u_sleep(SOON) == 0);
-	CHECK(shutdown(ends[1], SHUT_WR) == 0);
+	CHECK_IS(u_sleep(SOON), 0);
+	CHECK_IS(shutdown(ends[1], SHUT_WR), 0);
 }
 
 /* Waits for events, and checks what comes. */
@@ -117,7 +117,7 @@ static void events(void *arg)
 
 	connected();
 	sees(sends, POLLRDNORM, POLLRDNORM);
-	CHECK(u_read(ends[0], &c, 1, LATE) == 1);
+	CHECK_IS(u_read(ends[0], &c, 1, LATE), 1);
 	fill();
 	sees(sends, POLLRDNORM | POLLOUT, POLLRDNORM);
 	sees(drains, POLLWRNORM, POLLWRNORM);
@@ -147,13 +147,13 @@ static void urgent_beside(void *arg)
 	meanwhile(reads_beside);
 	meanwhile(sends_urgent);
 	CHECK(u_poll(&p, 1, LATE) == 1 && p.revents == POLLPRI);
-	CHECK(u_write(ends[1], "x", 1, UNEVER) == 1);
-	CHECK(u_sleep(SOON) == 0);
+	CHECK_IS(u_write(ends[1], "x", 1, UNEVER), 1);
+	CHECK_IS(u_sleep(SOON), 0);
 }
 
 static void shuts(void *arg)
 {
-	CHECK(u_sleep(SOON) == 0);
+	CHECK_IS(u_sleep(SOON), 0);
 	(void)shutdown(ends[0], SHUT_RDWR);	/* ENOTCONN, but it is shut */
 }
 
@@ -167,24 +167,25 @@ static void shut(void *arg)
 	v = (struct iovec){ b, sizeof b };
 	for (how = 0; how < 8; how++) {
 		if (how % 2 == 0)
-			CHECK((ends[0] = u_bind_udp("127.0.0.1", 0, 0)) >= 0);
+			CHECK_THAT((ends[0] = u_bind_udp("127.0.0.1", 0, 0)),
+				   >=, 0);
 		else
-			CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
+			CHECK_IS(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
 		meanwhile(shuts);
 		switch (how / 2) {
-		case 0:	CHECK(u_recv(ends[0], b, 8, 0, LATE) == 0); break;
-		case 1:	CHECK(u_read(ends[0], b, 8, LATE) == 0); break;
-		case 2:	CHECK(u_readv(ends[0], &v, 1, LATE) == 0); break;
-		case 3:	CHECK(u_recvmsg(ends[0], &m, 0, LATE) == 0); break;
+		case 0:	CHECK_IS(u_recv(ends[0], b, 8, 0, LATE), 0); break;
+		case 1:	CHECK_IS(u_read(ends[0], b, 8, LATE), 0); break;
+		case 2:	CHECK_IS(u_readv(ends[0], &v, 1, LATE), 0); break;
+		case 3:	CHECK_IS(u_recvmsg(ends[0], &m, 0, LATE), 0); break;
 		}
-		CHECK(u_close(ends[0]) == 0);
+		CHECK_IS(u_close(ends[0]), 0);
 		CHECK(how % 2 == 0 || u_close(ends[1]) == 0);
 	}
 	snprintf(b, sizeof b, "@%d", getpid() % 100000);
-	CHECK((ends[0] = u_listen_unix(b, 1)) >= 0);
+	CHECK_THAT((ends[0] = u_listen_unix(b, 1)), >=, 0);
 	meanwhile(shuts);
-	CHECK(u_accept(ends[0], NULL, NULL, 0, LATE) == -EINVAL);
-	CHECK(u_close(ends[0]) == 0);
+	CHECK_IS(u_accept(ends[0], NULL, NULL, 0, LATE), -EINVAL);
+	CHECK_IS(u_close(ends[0]), 0);
 	closed_meanwhile();
 }
 
@@ -195,18 +196,18 @@ static void files(void *arg)
 	char b[8];
 	int f, p;
 
-	CHECK((f = eventfd(0, 0)) >= 0);
-	CHECK(u_read(f, b, 8, SOON) == -ETIMEDOUT);
+	CHECK_THAT((f = eventfd(0, 0)), >=, 0);
+	CHECK_IS(u_read(f, b, 8, SOON), -ETIMEDOUT);
 #if defined(RWF_NOWAIT)		/* else the wait comes first */
-	CHECK(u_read(f, b, 4, LATE) == -EINVAL);
+	CHECK_IS(u_read(f, b, 4, LATE), -EINVAL);
 	CHECK(u_close(f) == 0 && (f = epoll_create1(0)) >= 0);
-	CHECK(u_read(f, b, 8, LATE) == -EINVAL);
+	CHECK_IS(u_read(f, b, 8, LATE), -EINVAL);
 #endif
-	CHECK(u_close(f) == 0);
-	CHECK((p = posix_openpt(O_RDWR | O_NOCTTY)) >= 0);
+	CHECK_IS(u_close(f), 0);
+	CHECK_THAT((p = posix_openpt(O_RDWR | O_NOCTTY)), >=, 0);
 	CHECK(grantpt(p) == 0 && unlockpt(p) == 0);
-	CHECK((f = open(ptsname(p), O_RDWR | O_NOCTTY)) >= 0);
-	CHECK(u_writev(f, v, 2, LATE) == 3);
+	CHECK_THAT((f = open(ptsname(p), O_RDWR | O_NOCTTY)), >=, 0);
+	CHECK_IS(u_writev(f, v, 2, LATE), 3);
 	CHECK(u_close(f) == 0 && u_close(p) == 0);
 }
 

@@ -29,7 +29,7 @@ static long done;
 
 static void pair(int s[2])
 {
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
 }
 
 /* Counts what processors ask of the system. */
@@ -76,7 +76,7 @@ static void greedy(void *arg)
 	char c;
 
 	while (get(&done) == 0) {
-		CHECK(u_read(fd, &c, 1, UNEVER) == 1);
+		CHECK_IS(u_read(fd, &c, 1, UNEVER), 1);
 		calls++;
 	}
 }
@@ -90,7 +90,7 @@ static void takes_turns(void *arg)
 		before = calls;
 
 		yield();
-		CHECK(calls - before <= nr * IN_A_ROW);
+		CHECK_THAT(calls - before, <=, nr * IN_A_ROW);
 	}
 	set(&done, 1);
 }
@@ -112,7 +112,7 @@ static void always_ready(int nr)
 	start_and_finish();
 	CHECK(close(zero) == 0 && close(flood[0]) == 0);
 	native_join(id);
-	CHECK(close(flood[1]) == 0);
+	CHECK_IS(close(flood[1]), 0);
 }
 
 /* Descriptors that are ready, but not for the call. */
@@ -126,7 +126,7 @@ static void polls_for_errors(void *arg)
 	long before = get(&asked);
 
 	CHECK(u_poll(&f, 1, uafter(SOON)) == -ETIMEDOUT && f.revents == 0);
-	CHECK(get(&asked) - before < FEW);
+	CHECK_THAT(get(&asked) - before, <, FEW);
 }
 
 static long sends;
@@ -148,15 +148,15 @@ static void sends_to_full(void *arg)
 
 	snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "usched.%d",
 		 (int)getpid());
-	CHECK(bind(to, (struct sockaddr *)&at, sizeof at) == 0);
+	CHECK_IS(bind(to, (struct sockaddr *)&at, sizeof at), 0);
 	while (rc >= 0)
 		rc = sendto(fd, "", 1, MSG_DONTWAIT, (struct sockaddr *)&at,
 			    sizeof at);
 	sends = 0;
-	CHECK(u_sendto(fd, "", 1, 0, (struct sockaddr *)&at, sizeof at,
-		       uafter(SOON)) == -ETIMEDOUT);
-	CHECK(get(&sends) < FEW);
-	CHECK(close(fd) == 0);
+	CHECK_IS(u_sendto(fd, "", 1, 0, (struct sockaddr *)&at, sizeof at,
+		 uafter(SOON)), -ETIMEDOUT);
+	CHECK_THAT(get(&sends), <, FEW);
+	CHECK_IS(close(fd), 0);
 }
 
 static void ready_in_vain(void)
@@ -190,11 +190,11 @@ static void is_served(void *arg)
 
 	for (i = 0; i < TURNS; i++) {
 		waits = true;
-		CHECK(u_read(ends[0], &c, 1, UNEVER) == 1);
+		CHECK_IS(u_read(ends[0], &c, 1, UNEVER), 1);
 		if (switches - sent_at > UNSEEN + 2 * (yielders + 1))
 			late++;
 	}
-	CHECK(late <= TURNS / IN_A_ROW + 1);
+	CHECK_THAT(late, <=, TURNS / IN_A_ROW + 1);
 	set(&done, 1);
 }
 
@@ -206,7 +206,7 @@ static void only_yields(void *arg)
 		if (sends && waits) {
 			waits = false;
 			sent_at = switches;
-			CHECK(write(ends[1], "", 1) == 1);
+			CHECK_IS(write(ends[1], "", 1), 1);
 		}
 		switches++;
 		yield();
@@ -252,9 +252,9 @@ static void echoes(void *arg)
 	sleeper[me] = pthread_self();
 	add(&ready, 1);
 	for (i = 0; i < TURNS; i++) {
-		CHECK(u_read(link_to[me][0], b, sizeof b, UNEVER) == 1);
-		CHECK(b[0] == (unsigned char)i);
-		CHECK(u_write(link_to[me][0], b, 1, UNEVER) == 1);
+		CHECK_IS(u_read(link_to[me][0], b, sizeof b, UNEVER), 1);
+		CHECK_IS(b[0], (unsigned char)i);
+		CHECK_IS(u_write(link_to[me][0], b, 1, UNEVER), 1);
 	}
 }
 
@@ -269,7 +269,7 @@ static void *asks(void *arg)
 	for (i = 0; i < TURNS; i++) {
 		usleep(check_random(&r) % 500);
 		c = (unsigned char)i;
-		CHECK(write(fd, &c, 1) == 1);
+		CHECK_IS(write(fd, &c, 1), 1);
 		CHECK(read(fd, &c, 1) == 1 && c == (unsigned char)i);
 	}
 	add(&done, 1);
@@ -282,7 +282,7 @@ static void *interrupts(void *arg)
 
 	until(&ready, PROCS);
 	for (i = 0; get(&done) < PROCS; i++) {
-		CHECK(pthread_kill(sleeper[i % PROCS], SIGUSR1) == 0);
+		CHECK_IS(pthread_kill(sleeper[i % PROCS], SIGUSR1), 0);
 		usleep(50);
 	}
 	SCHED(release)();
@@ -297,7 +297,7 @@ static void signals(void)
 	int i;
 
 	doing("signals");
-	CHECK(sigaction(SIGUSR1, &a, NULL) == 0);
+	CHECK_IS(sigaction(SIGUSR1, &a, NULL), 0);
 	done = ready = handled = 0;
 	begin(PROCS, 0);
 	SCHED(hold)();
@@ -312,7 +312,7 @@ static void signals(void)
 		native_join(id[i]);
 	for (i = 0; i < PROCS; i++)
 		CHECK(close(link_to[i][0]) == 0 && close(link_to[i][1]) == 0);
-	CHECK(handled > 0);
+	CHECK_THAT(handled, >, 0);
 }
 
 /* Idle processors. */
@@ -329,7 +329,7 @@ static void idles(void *arg)
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		CHECK(u_read(link_to[me][0], b, sizeof b, UNEVER) == 1);
+		CHECK_IS(u_read(link_to[me][0], b, sizeof b, UNEVER), 1);
 		add(&seen, 1);
 	}
 }
@@ -347,9 +347,9 @@ static void *watches(void *arg)
 			usleep(IDLE_MS * 1000);
 			calls = get(&asked) - before;
 		} while (calls > CALLS * procs && check_time(50));
-		CHECK(calls <= CALLS * procs);
+		CHECK_THAT(calls, <=, CALLS * procs);
 		for (k = 0; k < procs; k++)
-			CHECK(write(link_to[k][1], "", 1) == 1);
+			CHECK_IS(write(link_to[k][1], "", 1), 1);
 		until(&seen, (i + 1) * procs);
 	}
 	return arg;

@@ -23,12 +23,12 @@
 
 static void pair(int s[2])
 {
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
 }
 
 static void put(int fd, char c)
 {
-	CHECK(write(fd, &c, 1) == 1);
+	CHECK_IS(write(fd, &c, 1), 1);
 }
 
 /* Reads one byte, with room for more, so a stream is drained by it. */
@@ -59,7 +59,7 @@ static int replace(int fd)
 {
 	int s[2];
 
-	CHECK(close(fd) == 0);
+	CHECK_IS(close(fd), 0);
 	pair(s);
 	if (s[0] != fd) {
 		CHECK(dup2(s[0], fd) == fd && close(s[0]) == 0);
@@ -70,7 +70,7 @@ static int replace(int fd)
 static void close_all(const int *s, int nr)
 {
 	while (nr-- > 0)
-		CHECK(close(s[nr]) == 0);
+		CHECK_IS(close(s[nr]), 0);
 }
 
 /* Waiters whose descriptor is closed. */
@@ -94,7 +94,7 @@ static void has_blocked(void *arg)
 static void await(long *at)
 {
 	while (get(at) == 0)
-		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 }
 
 static int waits_as_kind(utime_ns until)
@@ -137,14 +137,14 @@ static void closes_behind(void *arg)
 	make_pinned(0, has_blocked, &blocked);
 	await(&blocked);
 	if (kind == AGAIN)		/* the byte has come */
-		CHECK(u_sleep(uafter(2 * UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(2 * UTIME_MS)), 0);
 	new_end = replace(ends[0]);
 	make_pinned(procs - 1, new_waiter, NULL);
 	set(&blocked, 0);
 	make_pinned(procs - 1, has_blocked, &blocked);
 	await(&blocked);
 	while (procs > 1 && get(&done) == 0)
-		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	put(new_end, 'n');
 }
 
@@ -152,9 +152,9 @@ static void closed_behind(void)
 {
 	doing("closed behind a waiter");
 	blocked = done = 0;
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
 	one_thread(procs, closes_behind, NULL);
-	CHECK(done == 2);
+	CHECK_IS(done, 2);
 	close_all(ends, 2);
 	close_all(&new_end, 1);
 }
@@ -196,15 +196,15 @@ static void used_again(void *arg)
 		else
 			CHECK(u_read(s[0], &c, 1, UNEVER) == 1 && c == 'm');
 		end = replace(s[0]);
-		CHECK(close(s[1]) == 0);
+		CHECK_IS(close(s[1]), 0);
 		s[1] = end;
 		if (i & 2) {
 			put(end, 'e');
 			must_read(s[0], 'e');
 		} else
 			reads_late(s[0], end);
-		CHECK(u_wait_fd(s[0], UREAD | UWRITE, UNEVER) == 0);
-		CHECK(u_wait_fd(s[0], UREAD, uafter(UTIME_MS)) == -ETIMEDOUT);
+		CHECK_IS(u_wait_fd(s[0], UREAD | UWRITE, UNEVER), 0);
+		CHECK_IS(u_wait_fd(s[0], UREAD, uafter(UTIME_MS)), -ETIMEDOUT);
 	}
 	close_all(s, 2);
 }
@@ -231,7 +231,7 @@ static void left_behind(void *arg)
 		put(s[1], 'o');
 		yield();
 		must_read(copy, 'o');
-		CHECK(get(&done) == 0);
+		CHECK_IS(get(&done), 0);
 	}
 	put(end, 'n');
 	await(&done);
@@ -246,7 +246,7 @@ static void is_closed(void *arg)
 {
 	char c;
 
-	CHECK(u_read((int)(intptr_t)arg, &c, 1, UNEVER) == -EBADF);
+	CHECK_IS(u_read((int)(intptr_t)arg, &c, 1, UNEVER), -EBADF);
 	add(&done, 1);
 }
 
@@ -262,12 +262,12 @@ static void closed_rightly(void *arg)
 	make_pinned(0, is_closed, (void *)(intptr_t)copy);
 	make_pinned(0, has_blocked, &blocked);
 	await(&blocked);
-	CHECK(u_close(copy) == 0);
-	CHECK(dup2(s[0], copy) == copy);
+	CHECK_IS(u_close(copy), 0);
+	CHECK_IS(dup2(s[0], copy), copy);
 	put(s[1], 'x');			/* for the next waiter */
 	await(&done);
 	must_read(copy, 'x');
-	CHECK(close(copy) == 0);
+	CHECK_IS(close(copy), 0);
 	reads_late(s[0], s[1]);
 	close_all(s, 2);
 }
@@ -309,7 +309,7 @@ static void waits_second(void *arg)
 		put(ends[1], 'x');
 		must_read(ends[0], 'x');
 	}
-	CHECK(u_wait_fd(ends[0], UREAD, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK_IS(u_wait_fd(ends[0], UREAD, uafter(UTIME_MS)), -ETIMEDOUT);
 	put(ends[1], 'y');
 	must_read(ends[0], 'y');
 	end = replace(ends[0]);
@@ -341,11 +341,11 @@ static void child_echoes(void *arg)
 	char b[8];
 	ssize_t n;
 
-	CHECK(u_read(ends[0], b, sizeof b, uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(u_close(ends[0]) == 0);
+	CHECK_IS(u_read(ends[0], b, sizeof b, uafter(UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(u_close(ends[0]), 0);
 	while ((n = u_read(other[0], b, sizeof b, UNEVER)) > 0 && b[0] != 'q')
-		CHECK(u_write_all(other[0], b, n, UNEVER) == n);
-	CHECK(n == 1);
+		CHECK_IS(u_write_all(other[0], b, n, UNEVER), n);
+	CHECK_IS(n, 1);
 }
 
 static void in_child(int nr)
@@ -353,7 +353,7 @@ static void in_child(int nr)
 	char b[8];
 
 	check_watch(1);
-	CHECK(u_read(ends[0], b, sizeof b, SOON) == -ECHILD);
+	CHECK_IS(u_read(ends[0], b, sizeof b, SOON), -ECHILD);
 	if (nr % 2 == 0) {
 		one_thread(2, child_echoes, NULL);
 		_exit(0);
@@ -379,7 +379,7 @@ static void forks(void *arg)
 		make(0, reads_once, NULL);
 		reads_late(other[0], other[1]);
 		pid = fork();
-		CHECK(pid >= 0);
+		CHECK_THAT(pid, >=, 0);
 		if (pid == 0)
 			in_child(i);
 		for (k = 0; k < 10; k++) {
@@ -388,7 +388,7 @@ static void forks(void *arg)
 		}
 		put(other[1], 'q');
 		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-		CHECK(get(&done) == 0);
+		CHECK_IS(get(&done), 0);
 		put(ends[1], 'o');
 		await(&done);
 		reads_late(other[0], other[1]);

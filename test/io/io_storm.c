@@ -158,7 +158,7 @@ static void wakes(void *arg)
 			if (t != NULL)
 				SCHED(wake)(t);
 		}
-		CHECK(u_sleep(uafter(100 * UTIME_US)) == 0);
+		CHECK_IS(u_sleep(uafter(100 * UTIME_US)), 0);
 	}
 }
 
@@ -276,7 +276,7 @@ static void check_bytes(unsigned key, size_t at, const unsigned char *buf,
 	ssize_t i;
 
 	for (i = 0; i < nr; i++)
-		CHECK(buf[i] == byte_at(key, at + i));
+		CHECK_IS(buf[i], byte_at(key, at + i));
 }
 
 static int reads(void *arg)
@@ -297,7 +297,7 @@ static int reads(void *arg)
 			return -EPROTO;
 		dawdle(&r);
 	}
-	CHECK(at <= size);
+	CHECK_THAT(at, <=, size);
 	CHECK(explained(e, n) || (n == 0 && at == size));
 	return 0;
 }
@@ -363,15 +363,15 @@ static void close_now(struct end *e)
 	ulock_get(&e->e_lock);
 	e->e_closed = true;
 	ulock_put(&e->e_lock);
-	CHECK(u_close(e->e_fd) == 0);
+	CHECK_IS(u_close(e->e_fd), 0);
 }
 
 static void reset(int fd)
 {
 	const struct linger now = { 1, 0 };
 
-	CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now) == 0);
-	CHECK(u_close(fd) == 0);
+	CHECK_IS(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+	CHECK_IS(u_close(fd), 0);
 }
 
 /* Disturbs the threads of e after a while, as its plan says. */
@@ -379,7 +379,7 @@ static void disturb(struct end *e, struct uscope *s, utime_ns until)
 {
 	if (e->e_plan != CANCEL && e->e_plan != CLOSE && e->e_plan != RESET)
 		return;
-	CHECK(u_sleep(until) == 0);
+	CHECK_IS(u_sleep(until), 0);
 	if (e->e_plan == CLOSE)
 		close_now(e);
 	else
@@ -403,7 +403,7 @@ static void run_end(struct end *e, int fd)
 
 	e->e_fd = fd;
 	CHECK(drawn(id_of(e), 60 + e->e_side) % 2 == 0 || u_trust(fd) == 0);
-	CHECK(uscope_begin(&s, e->e_plan == LATE ? until : UNEVER) == 0);
+	CHECK_IS(uscope_begin(&s, e->e_plan == LATE ? until : UNEVER), 0);
 	go(s, reads, e);
 	go(s, writes, e);
 	disturb(e, s, until);
@@ -411,7 +411,7 @@ static void run_end(struct end *e, int fd)
 	if (e->e_plan == RESET)
 		reset(fd);
 	else if (!e->e_closed)
-		CHECK(u_close(fd) == 0);
+		CHECK_IS(u_close(fd), 0);
 	if (add(&left, -1) != 0)
 		return;
 	set(&over, 1);
@@ -436,7 +436,7 @@ static void serves(void *arg)
 
 	if (n != sizeof id) {
 		CHECK(n == 0 || n == -ECONNRESET);
-		CHECK(u_close(fd) == 0);
+		CHECK_IS(u_close(fd), 0);
 		return;
 	}
 	CHECK(id < conn_nr && u_write_all(fd, "", 1, UNEVER) == 1);
@@ -450,7 +450,7 @@ static void accepts(void *arg)
 
 	while ((fd = u_accept(*from, NULL, NULL, 0, UNEVER)) >= 0)
 		make(fd, serves, (void *)(intptr_t)fd);
-	CHECK(fd == -EBADF);
+	CHECK_IS(fd, -EBADF);
 }
 
 static int dial(enum kind kind)
@@ -458,7 +458,7 @@ static int dial(enum kind kind)
 	int fd = kind == TCP ? u_dial_tcp("127.0.0.1", port, UNEVER) :
 			       u_dial_unix(path, UNEVER);
 
-	CHECK(fd >= 0);
+	CHECK_THAT(fd, >=, 0);
 	return fd;
 }
 
@@ -467,8 +467,8 @@ static int introduced(enum kind kind, unsigned id)
 	int fd = dial(kind);
 	char c;
 
-	CHECK(u_write_all(fd, &id, sizeof id, UNEVER) == sizeof id);
-	CHECK(u_read_all(fd, &c, 1, UNEVER) == 1);
+	CHECK_IS(u_write_all(fd, &id, sizeof id, UNEVER), sizeof id);
+	CHECK_IS(u_read_all(fd, &c, 1, UNEVER), 1);
 	return fd;
 }
 
@@ -477,7 +477,7 @@ static void call(struct conn *c, unsigned id)
 	int fd[2];
 
 	if (c->c_kind == PAIR) {
-		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fd) == 0);
+		CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 		c->c_end[1].e_fd = fd[1];
 		make((int)(drawn(id, 60) % 1024), serves_pair, &c->c_end[1]);
 	} else {
@@ -550,8 +550,8 @@ static void storm(int procs, long nr)
 	next_conn = over = waited = moved = 0;
 	listen_all();
 	one_thread(procs, starts, NULL);
-	CHECK(unlink(path) == 0);
-	CHECK(entries("/proc/self/fd") == files);
+	CHECK_IS(unlink(path), 0);
+	CHECK_IS(entries("/proc/self/fd"), files);
 	while (entries("/proc/self/task") != natives)
 		check_yield();			/* the last is ending */
 	printf("%d processors: %ld connections, %ld of %ld waits moved\n",
@@ -567,9 +567,9 @@ static void more_descriptors(long nr)
 	long callers = nr < CALLERS ? nr : CALLERS;
 	struct rlimit most;
 
-	CHECK(getrlimit(RLIMIT_NOFILE, &most) == 0);
+	CHECK_IS(getrlimit(RLIMIT_NOFILE, &most), 0);
 	most.rlim_cur = most.rlim_max;
-	CHECK(setrlimit(RLIMIT_NOFILE, &most) == 0);
+	CHECK_IS(setrlimit(RLIMIT_NOFILE, &most), 0);
 	if (most.rlim_cur < (rlim_t)(3 * callers + SPARE))
 		check_skip("RLIMIT_NOFILE is too small");
 }

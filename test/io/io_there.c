@@ -56,7 +56,7 @@ static int any(void)
 
 static void put_bytes(const struct both *d)
 {
-	CHECK(write(d->d_out, "abc", 3) == 3);
+	CHECK_IS(write(d->d_out, "abc", 3), 3);
 }
 
 static void opens(struct both *d, const int fd[2])
@@ -69,7 +69,7 @@ static void open_pipe(struct both *d)
 {
 	int fd[2];
 
-	CHECK(pipe(fd) == 0);
+	CHECK_IS(pipe(fd), 0);
 	opens(d, fd);
 }
 
@@ -77,7 +77,7 @@ static void open_packets(struct both *d)
 {
 	int fd[2];
 
-	CHECK(pipe2(fd, O_DIRECT) == 0);
+	CHECK_IS(pipe2(fd, O_DIRECT), 0);
 	opens(d, fd);
 }
 
@@ -85,7 +85,7 @@ static void open_stream(struct both *d)
 {
 	int fd[2];
 
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fd) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	opens(d, fd);
 }
 
@@ -93,13 +93,13 @@ static void open_datagrams(struct both *d)
 {
 	int fd[2];
 
-	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, fd) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_DGRAM, 0, fd), 0);
 	opens(d, fd);
 }
 
 static void put_descriptor(const struct both *d)
 {
-	CHECK(u_send_fd(d->d_out, d->d_out, UNEVER) == 0);
+	CHECK_IS(u_send_fd(d->d_out, d->d_out, UNEVER), 0);
 }
 
 /* Bytes of a sender that is told are read apart from others. */
@@ -108,15 +108,15 @@ static void open_told(struct both *d)
 	int on = 1;
 
 	open_stream(d);
-	CHECK(setsockopt(d->d_in, SOL_SOCKET, SO_PASSCRED, &on, sizeof on)
-	      == 0);
+	CHECK_IS(setsockopt(d->d_in, SOL_SOCKET, SO_PASSCRED, &on, sizeof on),
+		 0);
 }
 
 static void open_tcp(struct both *d)
 {
 	int at = u_listen_tcp("127.0.0.1", 0, 0, 0);
 
-	CHECK(at >= 0);
+	CHECK_THAT(at, >=, 0);
 	d->d_out = u_dial_tcp("127.0.0.1", u_port(at), UNEVER);
 	d->d_in  = u_accept(at, NULL, NULL, 0, UNEVER);
 	CHECK(d->d_out >= 0 && d->d_in >= 0 && close(at) == 0);
@@ -124,9 +124,9 @@ static void open_tcp(struct both *d)
 
 static void put_urgent(const struct both *d)
 {
-	CHECK(send(d->d_out, "ab", 2, 0) == 2);
-	CHECK(send(d->d_out, "!", 1, MSG_OOB) == 1);
-	CHECK(send(d->d_out, "cd", 2, 0) == 2);
+	CHECK_IS(send(d->d_out, "ab", 2, 0), 2);
+	CHECK_IS(send(d->d_out, "!", 1, MSG_OOB), 1);
+	CHECK_IS(send(d->d_out, "cd", 2, 0), 2);
 }
 
 static void open_terminal(struct both *d)
@@ -135,15 +135,15 @@ static void open_terminal(struct both *d)
 	CHECK(d->d_out >= 0 && grantpt(d->d_out) == 0 &&
 	      unlockpt(d->d_out) == 0);
 	d->d_in = open(ptsname(d->d_out), O_RDWR | O_NOCTTY);
-	CHECK(d->d_in >= 0);
+	CHECK_THAT(d->d_in, >=, 0);
 }
 
 static void put_line(const struct both *d)
 {
 	char echo[64];
 
-	CHECK(write(d->d_out, "a\nb\n", 4) == 4);
-	CHECK(fcntl(d->d_out, F_SETFL, O_NONBLOCK) == 0);
+	CHECK_IS(write(d->d_out, "a\nb\n", 4), 4);
+	CHECK_IS(fcntl(d->d_out, F_SETFL, O_NONBLOCK), 0);
 	while (read(d->d_out, echo, sizeof echo) > 0)
 		;
 }
@@ -151,19 +151,19 @@ static void put_line(const struct both *d)
 static void open_counter(struct both *d)
 {
 	d->d_in = eventfd(0, EFD_SEMAPHORE);
-	CHECK(d->d_in >= 0);
+	CHECK_THAT(d->d_in, >=, 0);
 	d->d_out = dup(d->d_in);
 }
 
 static void put_count(const struct both *d)
 {
-	CHECK(eventfd_write(d->d_out, 2) == 0);
+	CHECK_IS(eventfd_write(d->d_out, 2), 0);
 }
 
 static void open_timer(struct both *d)
 {
 	d->d_in = timerfd_create(CLOCK_MONOTONIC, 0);
-	CHECK(d->d_in >= 0);
+	CHECK_THAT(d->d_in, >=, 0);
 	d->d_out = dup(d->d_in);
 }
 
@@ -171,7 +171,7 @@ static void put_time(const struct both *d)
 {
 	struct itimerspec t = { { 0, 0 }, { 0, 1 } };
 
-	CHECK(timerfd_settime(d->d_out, 0, &t, NULL) == 0);
+	CHECK_IS(timerfd_settime(d->d_out, 0, &t, NULL), 0);
 }
 
 static void open_signals(struct both *d)
@@ -181,13 +181,13 @@ static void open_signals(struct both *d)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	d->d_in = signalfd(-1, &set, 0);
-	CHECK(d->d_in >= 0);
+	CHECK_THAT(d->d_in, >=, 0);
 	d->d_out = dup(d->d_in);
 }
 
 static void put_signal(const struct both *d)
 {
-	CHECK(kill(getpid(), SIGUSR1) == 0);
+	CHECK_IS(kill(getpid(), SIGUSR1), 0);
 }
 
 static void open_watch(struct both *d)
@@ -195,7 +195,7 @@ static void open_watch(struct both *d)
 	d->d_in  = inotify_init1(0);
 	d->d_out = open(file, O_WRONLY | O_APPEND);
 	CHECK(d->d_in >= 0 && d->d_out >= 0);
-	CHECK(inotify_add_watch(d->d_in, file, IN_MODIFY) >= 0);
+	CHECK_THAT(inotify_add_watch(d->d_in, file, IN_MODIFY), >=, 0);
 }
 
 /* An epoll with a counter. */
@@ -206,7 +206,7 @@ static void open_epoll(struct both *d)
 	d->d_in  = epoll_create1(0);
 	d->d_out = eventfd(0, EFD_NONBLOCK);
 	CHECK(d->d_in >= 0 && d->d_out >= 0);
-	CHECK(epoll_ctl(d->d_in, EPOLL_CTL_ADD, d->d_out, &e) == 0);
+	CHECK_IS(epoll_ctl(d->d_in, EPOLL_CTL_ADD, d->d_out, &e), 0);
 }
 
 static const struct kind kinds[] = {
@@ -271,10 +271,10 @@ static void take(const struct both *d)
 	char b[512];
 
 	if (kinds[d->d_kind].k_no_read)
-		CHECK(eventfd_read(d->d_out, &count) == 0);
+		CHECK_IS(eventfd_read(d->d_out, &count), 0);
 	else
-		CHECK(u_read(NUMBER, b, sizeof b, UNEVER) > 0);
-	CHECK(ran == before);
+		CHECK_THAT(u_read(NUMBER, b, sizeof b, UNEVER), >, 0);
+	CHECK_IS(ran, before);
 }
 
 static void take_all(const struct both *d)
@@ -290,9 +290,9 @@ static void comes_late(struct both *d)
 
 	make(0, late, d);
 	if (kinds[d->d_kind].k_no_read)
-		CHECK(u_wait_fd(NUMBER, UREAD, UNEVER) == 0);
+		CHECK_IS(u_wait_fd(NUMBER, UREAD, UNEVER), 0);
 	else
-		CHECK(u_read(NUMBER, b, sizeof b, UNEVER) > 0);
+		CHECK_THAT(u_read(NUMBER, b, sizeof b, UNEVER), >, 0);
 	yield();
 	take_all(d);
 }
@@ -300,7 +300,7 @@ static void comes_late(struct both *d)
 static void stays_empty(void)
 {
 	CHECK(!is_there());
-	CHECK(u_wait_fd(NUMBER, UREAD, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK_IS(u_wait_fd(NUMBER, UREAD, uafter(UTIME_MS)), -ETIMEDOUT);
 }
 
 static void new_file(struct both *d, int how)
@@ -312,9 +312,9 @@ static void new_file(struct both *d, int how)
 	else if (how == 1)
 		(void)close(NUMBER);
 	kinds[d->d_kind].k_open(d);
-	CHECK(dup2(d->d_in, NUMBER) == NUMBER);
-	CHECK(close(d->d_in) == 0);
-	CHECK(fcntl(NUMBER, F_SETFL, O_NONBLOCK) == 0);
+	CHECK_IS(dup2(d->d_in, NUMBER), NUMBER);
+	CHECK_IS(close(d->d_in), 0);
+	CHECK_IS(fcntl(NUMBER, F_SETFL, O_NONBLOCK), 0);
 }
 
 /* Whether what old has would be told of any other file, too. */
@@ -352,7 +352,7 @@ static void reuses(void *arg)
 		uses(&d);
 		old  = d;
 		copy = dup(NUMBER);
-		CHECK(copy >= 0);
+		CHECK_THAT(copy, >=, 0);
 		new_file(&d, any() % 3);
 		if (!is_shared(&old, &d)) {
 			put(&old);
@@ -376,7 +376,7 @@ static void waits(void *arg)
 {
 	char c;
 
-	CHECK(u_read(ends[0], &c, 1, UNEVER) == 1);
+	CHECK_IS(u_read(ends[0], &c, 1, UNEVER), 1);
 }
 
 /* Runs after waits(), on the same processor. */
@@ -393,14 +393,14 @@ static void has_blocked(void *arg)
 static void gives_up(void *arg)
 {
 	yield_until(&blocked, 1);
-	CHECK(u_wait_fd(ends[0], UREAD, uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(write(ends[1], "c", 1) == 1);
+	CHECK_IS(u_wait_fd(ends[0], UREAD, uafter(UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(write(ends[1], "c", 1), 1);
 }
 
 static void armed_at_both(void)
 {
 	doing("two pollers");
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	begin(2, 0);
 	make_pinned(0, waits, NULL);
 	make_pinned(0, has_blocked, NULL);
@@ -418,14 +418,14 @@ int main(int argc, char **argv)
 	seed = check_seed;
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
-	CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+	CHECK_IS(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
 	fd = mkstemp(file);
 	CHECK(fd >= 0 && close(fd) == 0);
 	begin(1, 0);
 	make(0, watches, NULL);
 	make(0, reuses, NULL);
 	start_and_finish();
-	CHECK(unlink(file) == 0);
+	CHECK_IS(unlink(file), 0);
 	armed_at_both();
 	return 0;
 }

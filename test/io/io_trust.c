@@ -70,13 +70,13 @@ static void writes(void *arg)
 
 	for (i = 0; i < PIECES; i++) {
 		nr = piece(p, b, &r);
-		CHECK(u_write_all(p->p_fd[1], b, nr, UNEVER) == nr);
+		CHECK_IS(u_write_all(p->p_fd[1], b, nr, UNEVER), nr);
 		if (p->p_seed % 2 == 0)
 			yield_until(&p->p_got, p->p_sent);
 		while (i + 1 < PIECES && check_random(&r) % 3 == 0)
 			yield();
 	}
-	CHECK(u_close(p->p_fd[1]) == 0);
+	CHECK_IS(u_close(p->p_fd[1]), 0);
 }
 
 static void *writes_all(void *arg)
@@ -92,13 +92,13 @@ static void *writes_all(void *arg)
 
 			r[i] = k == 0 ? p->p_seed : r[i];
 			nr = piece(p, b, &r[i]);
-			CHECK(write(p->p_fd[1], b, nr) == nr);
+			CHECK_IS(write(p->p_fd[1], b, nr), nr);
 			if (p->p_seed % 2 == 0)
 				until(&p->p_got, p->p_sent);
 			if (check_random(&r[i]) % 16 == 0)
 				usleep(50);
 			if (k + 1 == PIECES)
-				CHECK(close(p->p_fd[1]) == 0);
+				CHECK_IS(close(p->p_fd[1]), 0);
 		}
 	return NULL;
 }
@@ -126,7 +126,7 @@ static void waits(int fd, unsigned *r)
 			rc = u_wait_fd(fd, UREAD, check_random(r) % 8 == 0 ?
 				       uafter(20 * UTIME_US) : UNEVER);
 	} while (rc == -ETIMEDOUT);
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 }
 
 /* Reads once. Returns how many bytes; 0: the end, or there are none. */
@@ -139,7 +139,7 @@ static int reads_once(struct pair *p, bool *end)
 	CHECK(n >= 0 || n == -EAGAIN);
 	*end = n == 0;
 	for (i = 0; i < n; i++)
-		CHECK(b[i] == byte_of(p, get(&p->p_got) + i));
+		CHECK_IS(b[i], byte_of(p, get(&p->p_got) + i));
 	add(&p->p_got, n > 0 ? n : 0);
 	return n > 0 ? (int)n : 0;
 }
@@ -158,8 +158,8 @@ static void reads(void *arg)
 		if (check_random(&r) % 4 == 0)
 			computes(&r);
 	}
-	CHECK(p->p_got == p->p_sent);
-	CHECK(u_close(p->p_fd[0]) == 0);
+	CHECK_IS(p->p_got, p->p_sent);
+	CHECK_IS(u_close(p->p_fd[0]), 0);
 	add(&ended, 1);
 }
 
@@ -171,8 +171,8 @@ static void all_comes(int procs)
 	doing("%d processors", procs);
 	ended = 0;
 	for (i = 0; i < PAIRS; i++) {
-		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i].p_fd) == 0);
-		CHECK(u_trust(pairs[i].p_fd[0]) == 0);
+		CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i].p_fd), 0);
+		CHECK_IS(u_trust(pairs[i].p_fd[0]), 0);
 		pairs[i].p_seed = check_hash(check_seed, (unsigned)i);
 		pairs[i].p_sent = pairs[i].p_got = 0;
 	}
@@ -185,7 +185,7 @@ static void all_comes(int procs)
 	id = native(writes_all, NULL);
 	start_and_finish();
 	native_join(id);
-	CHECK(ended == PAIRS);
+	CHECK_IS(ended, PAIRS);
 }
 
 /* A thread waits to write, and another to read, and both have to. */
@@ -195,7 +195,7 @@ static int two[2];
 static void writes_later(void *arg)
 {
 	(void)arg;
-	CHECK(u_wait_fd(two[0], UWRITE, UNEVER) == 0);
+	CHECK_IS(u_wait_fd(two[0], UWRITE, UNEVER), 0);
 	add(&ended, 1);
 }
 
@@ -204,9 +204,9 @@ static void reads_later(void *arg)
 	char b[ROOM];
 
 	(void)arg;
-	CHECK(u_recv(two[0], b, ROOM, 0, UNOW) == -EAGAIN);
-	CHECK(u_wait_fd(two[0], UREAD, UNEVER) == 0);
-	CHECK(u_recv(two[0], b, ROOM, 0, UNOW) == 1);
+	CHECK_IS(u_recv(two[0], b, ROOM, 0, UNOW), -EAGAIN);
+	CHECK_IS(u_wait_fd(two[0], UREAD, UNEVER), 0);
+	CHECK_IS(u_recv(two[0], b, ROOM, 0, UNOW), 1);
 	add(&ended, 1);
 }
 
@@ -215,16 +215,16 @@ static void both(void *arg)
 	static char b[4096];
 
 	(void)arg;
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, two) == 0);
-	CHECK(u_trust(two[0]) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, two), 0);
+	CHECK_IS(u_trust(two[0]), 0);
 	while (u_send(two[0], b, sizeof b, 0, UNOW) > 0)
 		;
 	ended = 0;
 	make(0, writes_later, NULL);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	make(0, reads_later, NULL);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
-	CHECK(write(two[1], "", 1) == 1);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
+	CHECK_IS(write(two[1], "", 1), 1);
 	yield_until(&ended, 1);
 	while (u_recv(two[1], b, sizeof b, 0, UNOW) > 0)
 		;
@@ -237,8 +237,8 @@ static void both(void *arg)
 
 static void puts_late(void *arg)
 {
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
-	CHECK(write((int)(intptr_t)arg, "c", 1) == 1);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
+	CHECK_IS(write((int)(intptr_t)arg, "c", 1), 1);
 }
 
 static void again(void *arg)
@@ -247,36 +247,36 @@ static void again(void *arg)
 	int s[2], old, i;
 
 	(void)arg;
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
 	for (i = 0; i < 5; i++) {
 		int t[2], fd = s[0];
 
-		CHECK(u_trust(s[0]) == 0);
-		CHECK(u_read(s[0], b, 1, uafter(UTIME_MS)) == -ETIMEDOUT);
-		CHECK(write(s[1], "ab", 2) == 2);
+		CHECK_IS(u_trust(s[0]), 0);
+		CHECK_IS(u_read(s[0], b, 1, uafter(UTIME_MS)), -ETIMEDOUT);
+		CHECK_IS(write(s[1], "ab", 2), 2);
 		CHECK(u_read(s[0], b, 1, UNEVER) == 1 && b[0] == 'a');
-		CHECK(u_wait_fd(s[0], UREAD | UWRITE, UNEVER) == 0);
+		CHECK_IS(u_wait_fd(s[0], UREAD | UWRITE, UNEVER), 0);
 		CHECK(u_read(s[0], b, ROOM, UNEVER) == 1 && b[0] == 'b');
 		CHECK(i % 2 || u_wait_fd(s[0], UWRITE, UNEVER) == 0);
 		old = dup(s[0]);
 		CHECK(old >= 0 && u_close(s[0]) == 0);
-		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, t) == 0);
+		CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, t), 0);
 		if (t[0] != fd) {
-			CHECK(dup2(t[0], fd) == fd);
+			CHECK_IS(dup2(t[0], fd), fd);
 			close(t[0]);
 			t[0] = fd;
 		}
-		CHECK(write(s[1], "old", 3) == 3);
-		CHECK(u_trust(fd) == 0);
+		CHECK_IS(write(s[1], "old", 3), 3);
+		CHECK_IS(u_trust(fd), 0);
 		make(0, puts_late, (void *)(intptr_t)t[1]);
 		CHECK(u_read(fd, b, ROOM, UNEVER) == 1 && b[0] == 'c');
-		CHECK(u_wait_fd(fd, UREAD, uafter(UTIME_MS)) == -ETIMEDOUT);
+		CHECK_IS(u_wait_fd(fd, UREAD, uafter(UTIME_MS)), -ETIMEDOUT);
 		close(old);
 		close(s[1]);
 		s[0] = t[0];
 		s[1] = t[1];
 	}
-	CHECK(u_trust(-1) == -EBADF);
+	CHECK_IS(u_trust(-1), -EBADF);
 	u_close(s[0]);
 	u_close(s[1]);
 }
@@ -288,13 +288,13 @@ static void trusts_late(void *arg)
 	int s[2];
 
 	(void)arg;
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
-	CHECK(dup2(s[0], UNUSED_FD) == UNUSED_FD);
-	CHECK(write(s[1], "x", 1) == 1);
-	CHECK(u_wait_fd(UNUSED_FD, UREAD, UNEVER) == 0);
-	CHECK(u_trust(UNUSED_FD) == 0);
-	CHECK(u_wait_fd(UNUSED_FD, UREAD, UNEVER) == 0);
-	CHECK(u_read(UNUSED_FD, b, ROOM, UNEVER) == 1);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
+	CHECK_IS(dup2(s[0], UNUSED_FD), UNUSED_FD);
+	CHECK_IS(write(s[1], "x", 1), 1);
+	CHECK_IS(u_wait_fd(UNUSED_FD, UREAD, UNEVER), 0);
+	CHECK_IS(u_trust(UNUSED_FD), 0);
+	CHECK_IS(u_wait_fd(UNUSED_FD, UREAD, UNEVER), 0);
+	CHECK_IS(u_read(UNUSED_FD, b, ROOM, UNEVER), 1);
 	CHECK(u_close(UNUSED_FD) == 0 && close(s[0]) == 0 && close(s[1]) == 0);
 }
 
@@ -311,7 +311,7 @@ static void accepts(void *arg)
 		fd = u_accept(listener, NULL, NULL, 0, UNEVER);
 		CHECK(fd >= 0 && u_close(fd) == 0);
 	}
-	CHECK(u_close(listener) == 0);
+	CHECK_IS(u_close(listener), 0);
 }
 
 static void *calls(void *arg)
@@ -320,8 +320,8 @@ static void *calls(void *arg)
 	int i;
 
 	for (i = 0; i < CALLS; i++) {
-		CHECK(u_close(u_dial_tcp("127.0.0.1", *(int *)arg, UNEVER)) ==
-		      0);
+		CHECK_IS(u_close(u_dial_tcp("127.0.0.1", *(int *)arg, UNEVER)),
+			 0);
 		if (check_random(&r) % 4 == 0)
 			usleep(check_random(&r) % 300);
 	}

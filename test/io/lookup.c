@@ -45,16 +45,16 @@ int __wrap_getaddrinfo(const char *host, const char *service,
 {
 	int rc;
 
-	CHECK(add(&inside, 1) <= UCALL_LOOKUPS);
+	CHECK_THAT(add(&inside, 1), <=, UCALL_LOOKUPS);
 	add(&asked, 1);
 	while (get(&deaf))
 		usleep(2000);
 	if (get(&late_us) != 0)
 		usleep((unsigned)get(&late_us));
 	CHECK(strcmp(host, "127.1.2.3") == 0 && strcmp(service, "80") == 0);
-	CHECK(hints->ai_socktype == SOCK_STREAM);
+	CHECK_IS(hints->ai_socktype, SOCK_STREAM);
 	rc = __real_getaddrinfo(host, service, hints, list);
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	add(&made, 1);
 	add(&answered, 1);
 	add(&inside, -1);
@@ -79,10 +79,10 @@ static NOINLINE int look(utime_ns until)
 	memset(host, 'x', sizeof host - 1);
 	memset(service, 'x', sizeof service - 1);
 	memset(&hints, 0xff, sizeof hints);
-	CHECK((rc == 0) == (list != NULL));
+	CHECK_IS(rc == 0, list != NULL);
 	if (rc == 0) {
-		CHECK(((struct sockaddr_in *)list->ai_addr)->sin_addr.s_addr ==
-		      htonl(0x7f010203));
+		CHECK_IS(((struct sockaddr_in *)list->ai_addr)->sin_addr.s_addr,
+			 htonl(0x7f010203));
 		freeaddrinfo(list);
 	}
 	return rc;
@@ -94,7 +94,7 @@ static void all_answer(void)
 	set(&deaf, 0);
 	while (get(&inside) > 0 || get(&freed) < get(&made))
 		usleep(100);
-	CHECK(get(&freed) == get(&made));
+	CHECK_IS(get(&freed), get(&made));
 }
 
 static void afresh(void)
@@ -114,7 +114,7 @@ static long was;
 static void interrupts(void *t)
 {
 	yield_until(&asked, get(&was) + 1);
-	CHECK(uthread_interrupt(t) == 0);
+	CHECK_IS(uthread_interrupt(t), 0);
 }
 
 static void cancels(void *scope)
@@ -125,8 +125,8 @@ static void cancels(void *scope)
 
 static void *is_interrupted(void *arg)
 {
-	CHECK(look(UNEVER) == -ECANCELED);
-	CHECK(u_sleep(uafter(1)) == 0);		/* this wait was not */
+	CHECK_IS(look(UNEVER), -ECANCELED);
+	CHECK_IS(u_sleep(uafter(1)), 0);	/* this wait was not */
 	return arg;
 }
 
@@ -134,7 +134,7 @@ static void *is_interrupted(void *arg)
 static void in_vain_once(void)
 {
 	do
-		CHECK(look(uafter(SOON)) == -ETIMEDOUT);
+		CHECK_IS(look(uafter(SOON)), -ETIMEDOUT);
 	while (get(&asked) == 0);
 }
 
@@ -147,19 +147,19 @@ static void each_end(void *arg)
 	CHECK(look(1) == -ETIMEDOUT && get(&asked) == 0);
 	in_vain_once();
 	set(&was, get(&asked));
-	CHECK(uscope_begin(&s, UNEVER) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
 	make(0, cancels, s);
-	CHECK(look(UNEVER) == -ECANCELED);
-	CHECK(look(UNEVER) == -ECANCELED);
-	CHECK(uscope_end(&s) == -ECANCELED);
+	CHECK_IS(look(UNEVER), -ECANCELED);
+	CHECK_IS(look(UNEVER), -ECANCELED);
+	CHECK_IS(uscope_end(&s), -ECANCELED);
 	set(&was, get(&asked));
-	CHECK(uthread_make(&t, is_interrupted, NULL, 0) == 0);
+	CHECK_IS(uthread_make(&t, is_interrupted, NULL, 0), 0);
 	make(0, interrupts, t);
-	CHECK(uthread_join(t, NULL, UNEVER) == 0);
-	CHECK(uscope_begin(&s, uafter(SOON)) == 0);
-	CHECK(look(UNEVER) == -ECANCELED);
-	CHECK(uscope_end(&s) == -ETIMEDOUT);
-	CHECK(get(&answered) == 0);
+	CHECK_IS(uthread_join(t, NULL, UNEVER), 0);
+	CHECK_IS(uscope_begin(&s, uafter(SOON)), 0);
+	CHECK_IS(look(UNEVER), -ECANCELED);
+	CHECK_IS(uscope_end(&s), -ETIMEDOUT);
+	CHECK_IS(get(&answered), 0);
 	set(&deaf, 0);
 	CHECK(look(UNEVER) == 0 && look(uafter(20 * UTIME_S)) == 0);
 	add(&ended, 1);
@@ -184,20 +184,20 @@ static void all_in_vain(void)
 	struct uscope *s;
 	intptr_t i;
 
-	CHECK(uscope_begin(&s, UNEVER) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
 	for (i = 0; i < MANY; i++)
-		CHECK(uscope_go(s, looks_in_vain, (void *)i) == 0);
+		CHECK_IS(uscope_go(s, looks_in_vain, (void *)i), 0);
 	yield_until(&started, MANY);
 	yield_until(&inside, UCALL_LOOKUPS);
 	set(&cancelled, 1);
 	uscope_cancel(s);
-	CHECK(uscope_end(&s) == -ECANCELED);
-	CHECK(get(&ended) == MANY);
+	CHECK_IS(uscope_end(&s), -ECANCELED);
+	CHECK_IS(get(&ended), MANY);
 }
 
 static void looks_up(void *arg)
 {
-	CHECK(look((intptr_t)arg % 2 ? UNEVER : uafter(UTIME_S * 50)) == 0);
+	CHECK_IS(look((intptr_t)arg % 2 ? UNEVER : uafter(UTIME_S * 50)), 0);
 	add(&ended, 1);
 }
 
@@ -209,7 +209,7 @@ static void uses_files(void)
 
 	CHECK(fd >= 0 && close(fd) == 0);
 	fd = u_open(path, O_RDWR | O_CLOEXEC, 0, UNEVER);
-	CHECK(fd >= 0);
+	CHECK_THAT(fd, >=, 0);
 	CHECK(u_pwrite(fd, &c, 1, 0, UNEVER) == 1 && u_fsync(fd, UNEVER) == 0);
 	CHECK(u_stat(path, &st, UNEVER) == 0 && st.st_size == 1);
 	CHECK(u_close(fd) == 0 && u_unlink(path, UNEVER) == 0);
@@ -220,17 +220,17 @@ static void many(void *arg)
 	intptr_t i;
 
 	all_in_vain();
-	CHECK(get(&inside) == UCALL_LOOKUPS);
+	CHECK_IS(get(&inside), UCALL_LOOKUPS);
 	CHECK(look(UNEVER) == -EAGAIN && look(uafter(SOON)) == -EAGAIN);
 	uses_files();
 	CHECK(get(&inside) == UCALL_LOOKUPS && get(&answered) == 0);
 	set(&deaf, 0);
 	while (look(UNEVER) == -EAGAIN)
-		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	for (i = 0; i < MANY; i++)
 		make((int)i, looks_up, (void *)i);
 	while (get(&ended) < 2 * MANY)
-		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 }
 
 /* The end of a scheduler, and that of a program. */
@@ -244,7 +244,7 @@ static void last_look(void *arg)
 
 static void *native_look(void *arg)
 {
-	CHECK(look(uafter(20 * UTIME_S)) == 0);
+	CHECK_IS(look(uafter(20 * UTIME_S)), 0);
 	return arg;
 }
 
@@ -273,8 +273,8 @@ static void program_ends(void)
 
 	if (check_sanitized())
 		return;			/* it forks */
-	CHECK(check_child(program, text, sizeof text) == 0);
-	CHECK(strcmp(text, "the end") == 0);
+	CHECK_IS(check_child(program, text, sizeof text), 0);
+	CHECK_STR(text, "the end");
 }
 
 /* Answers come at about the deadline. */
@@ -307,7 +307,7 @@ static void race(int p)
 	for (i = 0; i < 8; i++)
 		make(i, races, (void *)(intptr_t)i);
 	start_and_finish();
-	CHECK(ended == 8);
+	CHECK_IS(ended, 8);
 	set(&late_us, 0);
 }
 
@@ -322,12 +322,12 @@ int main(int argc, char **argv)
 		afresh();
 		doing("in each_end");
 		one_thread(p, each_end, NULL);
-		CHECK(ended == 1);
+		CHECK_IS(ended, 1);
 		all_answer();
 		afresh();
 		doing("in many");
 		one_thread(p, many, NULL);
-		CHECK(ended == 2 * MANY);
+		CHECK_IS(ended, 2 * MANY);
 		all_answer();
 		afresh();
 		doing("in ends");
@@ -340,6 +340,6 @@ int main(int argc, char **argv)
 	}
 	native_join(native(native_look, NULL));
 	CHECK(in_time > 0 && in_vain > 0);
-	CHECK(made == freed);
+	CHECK_IS(made, freed);
 	return 0;
 }

@@ -78,9 +78,9 @@ static struct uscope *begin_at(int fd, int most, utime_ns grace)
 	limit = most > 0 ? most : USERVE_LIMIT;
 	server.sv_fd = fd;
 	port = u_port(fd);
-	CHECK(fd >= 0);
-	CHECK(uscope_begin(&s, UNEVER) == 0);
-	CHECK(uscope_go(s, serve, &server) == 0);
+	CHECK_THAT(fd, >=, 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
+	CHECK_IS(uscope_go(s, serve, &server), 0);
 	return s;
 }
 
@@ -102,7 +102,7 @@ static int dial(void)
 	int fd = port > 0 ? u_dial_tcp(NULL, port, SOON) :
 		u_dial_unix(PATH, SOON);
 
-	CHECK(fd >= 0);
+	CHECK_THAT(fd, >=, 0);
 	return fd;
 }
 
@@ -118,13 +118,13 @@ static bool ask(int fd)
 static void await(long *at, long nr)
 {
 	while (get(at) < nr)
-		CHECK(u_sleep(uafter(UTIME_MS / 4)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_MS / 4)), 0);
 }
 
 static void await_close(struct userve *s)
 {
 	while (__atomic_load_n(&s->sv_fd, __ATOMIC_RELAXED) != -1)
-		CHECK(u_sleep(uafter(UTIME_MS / 4)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_MS / 4)), 0);
 }
 
 static int count_fds(void)
@@ -148,7 +148,7 @@ static int client(void *arg)
 
 	for (i = 0; i < 3; i++)
 		CHECK(ask(fd));
-	CHECK(u_close(fd) == 0);
+	CHECK_IS(u_close(fd), 0);
 	add(&answered, 1);
 	return 0;
 }
@@ -161,17 +161,17 @@ static void limits(void *arg)
 
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(early[i] = dial()));
-	CHECK(uscope_begin(&clients, UNEVER) == 0);
+	CHECK_IS(uscope_begin(&clients, UNEVER), 0);
 	for (i = 0; i < CLIENTS; i++)
-		CHECK(uscope_go(clients, client, NULL) == 0);
+		CHECK_IS(uscope_go(clients, client, NULL), 0);
 	for (i = 0; i < LIMIT; i++) {
-		CHECK(u_sleep(uafter(5 * UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(5 * UTIME_MS)), 0);
 		CHECK(i > 0 || get(&server.sv_accepted) == LIMIT);
-		CHECK(u_close(early[i]) == 0);
+		CHECK_IS(u_close(early[i]), 0);
 	}
-	CHECK(uscope_end(&clients) == 0);
+	CHECK_IS(uscope_end(&clients), 0);
 	uscope_cancel(s);
-	CHECK(end_server(s) == -ECANCELED);
+	CHECK_IS(end_server(s), -ECANCELED);
 	CHECK(most_open == LIMIT && answered == CLIENTS);
 	CHECK(served == LIMIT + CLIENTS && server.sv_short == 0);
 }
@@ -186,15 +186,15 @@ static void ends_gracefully(void *arg)
 
 	CHECK(ask(fd[0]) && ask(fd[1]));
 	uscope_cancel(s);
-	CHECK(u_sleep(uafter(UTIME_MS)) == -ECANCELED);
-	CHECK(uscope_shield(&shield, UNEVER) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), -ECANCELED);
+	CHECK_IS(uscope_shield(&shield, UNEVER), 0);
 	await_close(&server);
-	CHECK(u_dial_tcp(NULL, port, SOON) == -ECONNREFUSED);
+	CHECK_IS(u_dial_tcp(NULL, port, SOON), -ECONNREFUSED);
 	CHECK(ask(fd[0]) && ask(fd[1]));
 	CHECK(get(&returned) == 0 && get(&server.sv_accepted) == 2);
 	CHECK(u_close(fd[0]) == 0 && u_close(fd[1]) == 0);
-	CHECK(uscope_end(&shield) == 0);
-	CHECK(end_server(s) == -ECANCELED);
+	CHECK_IS(uscope_end(&shield), 0);
+	CHECK_IS(end_server(s), -ECANCELED);
 	CHECK(served == 2 && cut == 0);
 }
 
@@ -205,7 +205,7 @@ static void dial_and_send(int *fd, int nr)
 
 	for (int i = 0; i < nr; i++) {
 		fd[i] = dial();
-		CHECK(u_write_all(fd[i], &c, 1, SOON) == 1);
+		CHECK_IS(u_write_all(fd[i], &c, 1, SOON), 1);
 	}
 }
 
@@ -216,7 +216,7 @@ static int read_and_close(void *arg)
 	char d = 0;
 
 	CHECK(u_read_all(*fd, &d, 1, SOON) == 1 && d == 'x');
-	CHECK(u_close(*fd) == 0);
+	CHECK_IS(u_close(*fd), 0);
 	return 0;
 }
 
@@ -226,12 +226,12 @@ static void read_all(int *fd, int nr)
 	static int list[CLIENTS];
 	struct uscope *s;
 
-	CHECK(uscope_begin(&s, UNEVER) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
 	for (int i = 0; i < nr; i++) {
 		list[i] = fd[i];
-		CHECK(uscope_go(s, read_and_close, &list[i]) == 0);
+		CHECK_IS(uscope_go(s, read_and_close, &list[i]), 0);
 	}
-	CHECK(uscope_end(&s) == 0);
+	CHECK_IS(uscope_end(&s), 0);
 }
 
 /* A stop while clients wait in the backlog. fd: listens. early: are served. */
@@ -244,17 +244,17 @@ static void drains(int fd, int most, int early)
 		CHECK(ask(first[i] = dial()));
 	dial_and_send(late, CLIENTS);
 	uscope_cancel(s);
-	CHECK(uscope_shield(&shield, UNEVER) == 0);
+	CHECK_IS(uscope_shield(&shield, UNEVER), 0);
 	await_close(&server);
-	CHECK(get(&server.sv_accepted) == early + CLIENTS);
-	CHECK((port > 0 ? u_dial_tcp(NULL, port, SOON) :
-	       u_dial_unix(PATH, SOON)) == -ECONNREFUSED);
+	CHECK_IS(get(&server.sv_accepted), early + CLIENTS);
+	CHECK_IS(port > 0 ? u_dial_tcp(NULL, port, SOON) :
+		 u_dial_unix(PATH, SOON), -ECONNREFUSED);
 	CHECK(most == 0 || get(&served) == 0);
 	for (i = 0; i < early; i++)
 		CHECK(ask(first[i]) && u_close(first[i]) == 0);
 	read_all(late, CLIENTS);
-	CHECK(uscope_end(&shield) == 0);
-	CHECK(end_server(s) == -ECANCELED);
+	CHECK_IS(uscope_end(&shield), 0);
+	CHECK_IS(end_server(s), -ECANCELED);
 	CHECK(served == early + CLIENTS && cut == 0 && most_open <= limit);
 }
 
@@ -292,14 +292,14 @@ static int unlisten(int fd, bool as_user)
 	struct cap_sets had[2], less[2];
 	int rc;
 
-	CHECK(syscall(SYS_capget, &head, had) == 0);
+	CHECK_IS(syscall(SYS_capget, &head, had), 0);
 	memcpy(less, had, sizeof less);
 	if (as_user)
 		less[0].effective &=
 			~(1u << CAP_NET_ADMIN | 1u << CAP_NET_RAW);
-	CHECK(syscall(SYS_capset, &head, less) == 0);
+	CHECK_IS(syscall(SYS_capset, &head, less), 0);
 	rc = u_unlisten(fd);
-	CHECK(syscall(SYS_capset, &head, had) == 0);
+	CHECK_IS(syscall(SYS_capset, &head, had), 0);
 	return rc;
 }
 
@@ -316,19 +316,19 @@ static void unlistens(void *as_user)
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i] = dial()));
 	dial_and_send(late, CLIENTS);
-	CHECK(unlisten(first[0], as_user != NULL) == -EINVAL);
+	CHECK_IS(unlisten(first[0], as_user != NULL), -EINVAL);
 	for (i = 0; i < 3; i++)
-		CHECK(unlisten(server.sv_fd, as_user != NULL) == 0);
+		CHECK_IS(unlisten(server.sv_fd, as_user != NULL), 0);
 	rc = u_dial_tcp(NULL, port, uafter(50 * UTIME_MS));
 	CHECK(rc == -ETIMEDOUT || rc == -ECONNREFUSED);
-	CHECK(get(&server.sv_accepted) == LIMIT);
+	CHECK_IS(get(&server.sv_accepted), LIMIT);
 	uscope_cancel(s);
-	CHECK(uscope_shield(&shield, UNEVER) == 0);
+	CHECK_IS(uscope_shield(&shield, UNEVER), 0);
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i]) && u_close(first[i]) == 0);
 	read_all(late, CLIENTS);
-	CHECK(u_dial_tcp(NULL, port, SOON) == -ECONNREFUSED);
-	CHECK(uscope_end(&shield) == 0);
+	CHECK_IS(u_dial_tcp(NULL, port, SOON), -ECONNREFUSED);
+	CHECK_IS(uscope_end(&shield), 0);
 	CHECK(end_server(s) == -ECANCELED && served == LIMIT + CLIENTS);
 }
 #endif
@@ -342,9 +342,9 @@ static void unlistens_unix(void *arg)
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i] = dial()));
 	dial_and_send(late, CLIENTS);
-	CHECK(u_unlisten(first[0]) == -EINVAL);
+	CHECK_IS(u_unlisten(first[0]), -EINVAL);
 	CHECK(u_unlisten(server.sv_fd) == 0 && u_unlisten(server.sv_fd) == 0);
-	CHECK(u_dial_unix(PATH, SOON) == -ECONNREFUSED);
+	CHECK_IS(u_dial_unix(PATH, SOON), -ECONNREFUSED);
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i]) && u_close(first[i]) == 0);
 	read_all(late, CLIENTS);
@@ -364,11 +364,11 @@ static void ends_full_at_once(void *arg)
 	uscope_cancel(s);
 	CHECK(uscope_end(&s) == -ECANCELED && returned == ECANCELED);
 	CHECK(cut >= LIMIT && server.sv_cut == LIMIT + CLIENTS);
-	CHECK(server.sv_accepted == LIMIT + CLIENTS);
+	CHECK_IS(server.sv_accepted, LIMIT + CLIENTS);
 	for (i = 0; i < LIMIT; i++)
-		CHECK(u_close(first[i]) == 0);
+		CHECK_IS(u_close(first[i]), 0);
 	for (i = 0; i < CLIENTS; i++)
-		CHECK(u_close(late[i]) == 0);
+		CHECK_IS(u_close(late[i]), 0);
 }
 
 static void ends_at_once(void *arg)
@@ -378,7 +378,7 @@ static void ends_at_once(void *arg)
 
 	CHECK(ask(fd[0]) && ask(fd[1]));
 	uscope_cancel(s);
-	CHECK(end_server(s) == -ECANCELED);
+	CHECK_IS(end_server(s), -ECANCELED);
 	CHECK(served == 2 && cut == 2);
 	CHECK(u_close(fd[0]) == 0 && u_close(fd[1]) == 0);
 }
@@ -389,10 +389,10 @@ static void is_shut(void *arg)
 	int fd = dial();
 
 	CHECK(ask(fd));
-	CHECK(shutdown(server.sv_fd, SHUT_RDWR) == 0);
+	CHECK_IS(shutdown(server.sv_fd, SHUT_RDWR), 0);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0 && ask(fd));
-	CHECK(u_close(fd) == 0);
-	CHECK(uscope_end(&s) == 0);
+	CHECK_IS(u_close(fd), 0);
+	CHECK_IS(uscope_end(&s), 0);
 	CHECK(returned == EINVAL && served == 1 && cut == 0);
 }
 
@@ -419,19 +419,19 @@ static void misuse(void *arg)
 	CHECK(userve(&server) == -EADDRINUSE && server.sv_fd == -EADDRINUSE);
 	CHECK(strstr(heard, strerror(EADDRINUSE)) != NULL);
 	usched_on_message(NULL);
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
 	server.sv_fd = s[0];
 	CHECK(userve(&server) == -EINVAL && server.sv_fd == -1);
 	CHECK(u_close(s[0]) == -EBADF && u_close(s[1]) == 0);
-	CHECK(u_unlisten(-1) == -EBADF);
-	CHECK((s[0] = u_bind_udp("127.0.0.1", 0, 0)) >= 0);
+	CHECK_IS(u_unlisten(-1), -EBADF);
+	CHECK_THAT((s[0] = u_bind_udp("127.0.0.1", 0, 0)), >=, 0);
 	CHECK(u_unlisten(s[0]) == -EINVAL && u_close(s[0]) == 0);
 	b->sv_f = NULL;
-	CHECK(userve(b) == -EINVAL);
+	CHECK_IS(userve(b), -EINVAL);
 	*b = (struct userve){ .sv_f = answer, .sv_limit = -1 };
-	CHECK(userve(b) == -EINVAL);
+	CHECK_IS(userve(b), -EINVAL);
 	*b = (struct userve){ .sv_f = answer, .sv_grace = -1 };
-	CHECK(userve(b) == -EINVAL);
+	CHECK_IS(userve(b), -EINVAL);
 	*b = (struct userve){ .sv_f = answer, .sv_limit = 1,
 			      .sv_share = &places };
 	CHECK(userve(b) == -EINVAL && b->sv_fd == 0);
@@ -444,10 +444,10 @@ static rlim_t limit_fds(rlim_t nr)
 	struct rlimit l;
 	rlim_t was;
 
-	CHECK(getrlimit(RLIMIT_NOFILE, &l) == 0);
+	CHECK_IS(getrlimit(RLIMIT_NOFILE, &l), 0);
 	was = l.rlim_cur;
 	l.rlim_cur = nr;
-	CHECK(setrlimit(RLIMIT_NOFILE, &l) == 0);
+	CHECK_IS(setrlimit(RLIMIT_NOFILE, &l), 0);
 	return was;
 }
 
@@ -473,12 +473,12 @@ static void short_of_fds(void *arg)
 	was = limit_fds(FDS);
 	nr = take_all(other, FDS);
 	/* A descriptor for the client, and none for the server. */
-	CHECK(u_close(fd[0]) == 0);
+	CHECK_IS(u_close(fd[0]), 0);
 	await(&served, 1);
-	CHECK((other[nr++] = dup(0)) >= 0);
+	CHECK_THAT((other[nr++] = dup(0)), >=, 0);
 	fd[0] = dial();
 	await(&server.sv_short, 2);
-	CHECK(get(&server.sv_accepted) == CLIENTS);
+	CHECK_IS(get(&server.sv_accepted), CLIENTS);
 	/* The end of a connection makes room. */
 	CHECK(u_close(fd[1]) == 0 && ask(fd[0]));
 	/* There is room again, but no connection has ended. */
@@ -486,12 +486,12 @@ static void short_of_fds(void *arg)
 	await(&server.sv_short, get(&server.sv_short) + 3);
 	CHECK(close(other[--nr]) == 0 && ask(fd[1]));
 	while (nr > 0)
-		CHECK(close(other[--nr]) == 0);
+		CHECK_IS(close(other[--nr]), 0);
 	(void)limit_fds(was);
 	for (i = 0; i < CLIENTS; i++)
-		CHECK(u_close(fd[i]) == 0);
+		CHECK_IS(u_close(fd[i]), 0);
 	uscope_cancel(s);
-	CHECK(end_server(s) == -ECANCELED);
+	CHECK_IS(end_server(s), -ECANCELED);
 	CHECK(served == CLIENTS + 2 && server.sv_short < 100);
 }
 
@@ -505,19 +505,19 @@ static void ends_short_of_fds(void *arg)
 	CHECK(ask(first));
 	was = limit_fds(FDS);
 	nr = take_all(other, FDS);
-	CHECK(close(other[--nr]) == 0);
+	CHECK_IS(close(other[--nr]), 0);
 	dial_and_send(&late, 1);
 	uscope_cancel(s);
-	CHECK(uscope_shield(&shield, UNEVER) == 0);
+	CHECK_IS(uscope_shield(&shield, UNEVER), 0);
 	await(&server.sv_short, 2);
-	CHECK(get(&server.sv_accepted) == 1);
-	CHECK(shutdown(first, SHUT_WR) == 0);
+	CHECK_IS(get(&server.sv_accepted), 1);
+	CHECK_IS(shutdown(first, SHUT_WR), 0);
 	read_all(&late, 1);			/* by the number of the first */
-	CHECK(u_close(first) == 0);
+	CHECK_IS(u_close(first), 0);
 	while (nr > 0)
-		CHECK(close(other[--nr]) == 0);
+		CHECK_IS(close(other[--nr]), 0);
 	(void)limit_fds(was);
-	CHECK(uscope_end(&shield) == 0);
+	CHECK_IS(uscope_end(&shield), 0);
 	CHECK(end_server(s) == -ECANCELED && served == 2);
 }
 
@@ -533,16 +533,16 @@ static void ends_without_fds(void *arg)
 	await(&served, 1);
 	was = limit_fds(FDS);
 	nr = take_all(other, FDS);
-	CHECK(close(other[--nr]) == 0);
+	CHECK_IS(close(other[--nr]), 0);
 	dial_and_send(&late, 1);
 	await(&server.sv_short, 2);
 	uscope_cancel(s);
-	CHECK(end_server(s) == -ECANCELED);
+	CHECK_IS(end_server(s), -ECANCELED);
 	CHECK(served == 1 && u_read(late, &c, 1, SOON) == -ECONNRESET);
 	while (nr > 0)
-		CHECK(close(other[--nr]) == 0);
+		CHECK_IS(close(other[--nr]), 0);
 	(void)limit_fds(was);
-	CHECK(u_close(late) == 0);
+	CHECK_IS(u_close(late), 0);
 }
 
 /* No memory: the n-th allocation of all but the client's fails. */
@@ -588,7 +588,7 @@ static bool serves_without(long n, long nr)
 	ask_again();
 	d->s_alloc = real_alloc;
 	uscope_cancel(s);
-	CHECK(uscope_end(&s) == -ECANCELED);
+	CHECK_IS(uscope_end(&s), -ECANCELED);
 	CHECK(returned == ECANCELED || returned == ENOMEM);
 	recovered += returned == ECANCELED && server.sv_short > 0;
 	(void)u_close(server.sv_fd);		/* unless it has not begun */
@@ -625,7 +625,7 @@ static int here(void)
 
 static void count_here(int fd, void *arg)
 {
-	CHECK(fd >= 0);
+	CHECK_THAT(fd, >=, 0);
 	add(&on[here()], 1);
 }
 
@@ -654,11 +654,11 @@ static void serve_each(void *arg)
 	struct userve *s = arg;
 	struct uscope *scope;
 
-	CHECK(uscope_begin(&scope, UNEVER) == 0);
-	CHECK(uscope_go_by(scope, serve, s, s->sv_make) == 0);
+	CHECK_IS(uscope_begin(&scope, UNEVER), 0);
+	CHECK_IS(uscope_go_by(scope, serve, s, s->sv_make), 0);
 	await(&answered, CONNECTIONS);
 	uscope_cancel(scope);
-	CHECK(uscope_end(&scope) == -ECANCELED);
+	CHECK_IS(uscope_end(&scope), -ECANCELED);
 }
 
 static void connects(void *arg)
@@ -669,7 +669,7 @@ static void connects(void *arg)
 		int fd = u_dial_tcp("127.0.0.1", port, SOON);
 
 		CHECK(fd >= 0 && u_read(fd, &c, 1, SOON) <= 0);
-		CHECK(u_close(fd) == 0);
+		CHECK_IS(u_close(fd), 0);
 		add(&answered, 1);
 	}
 }
@@ -687,16 +687,16 @@ static void balance(int nr, uscope_make *by)
 		each[i] = (struct userve){ .sv_f = count_here, .sv_make = by };
 		each[i].sv_fd = u_listen_tcp("127.0.0.1", port, 0,
 					     UNET_REUSEPORT);
-		CHECK(each[i].sv_fd >= 0);
+		CHECK_THAT(each[i].sv_fd, >=, 0);
 		port = u_port(each[i].sv_fd);
 		make(i, serve_each, &each[i]);
 	}
 	for (i = 0; i < CLIENTS; i++)
 		make(i, connects, NULL);
 	start_and_finish();
-	CHECK(on[0] + on[1] == CONNECTIONS);
+	CHECK_IS(on[0] + on[1], CONNECTIONS);
 	for (i = 0; i < PROCESSORS; i++)
-		CHECK(on[i] * PROCESSORS * 2 <= 3 * CONNECTIONS);
+		CHECK_THAT(on[i] * PROCESSORS * 2, <=, 3 * CONNECTIONS);
 }
 #endif
 
@@ -724,14 +724,14 @@ static struct uscope *begin_pair(int most)
 	places = (struct usem)USEM(most);
 	now_open = most_open = served = cut = returned = 0;
 	limit = most;
-	CHECK(uscope_begin(&s, UNEVER) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
 	for (i = 0; i < 2; i++) {
 		pair[i] = (struct userve){ .sv_f = answer_shared,
 			.sv_share = &places, .sv_grace = UNEVER,
 			.sv_fd = u_listen_tcp("127.0.0.1", 0, 0, 0) };
 		ports[i] = u_port(pair[i].sv_fd);
-		CHECK(uscope_go_by(s, serve, &pair[i],
-				   i == 0 ? NULL : make_last) == 0);
+		CHECK_IS(uscope_go_by(s, serve, &pair[i], i == 0 ? NULL :
+			 make_last), 0);
 	}
 	return s;
 }
@@ -748,12 +748,12 @@ static void end_pair(struct uscope *s, int most)
 	int i;
 
 	uscope_cancel(s);
-	CHECK(uscope_end(&s) == -ECANCELED);
-	CHECK(pair[0].sv_accepted + pair[1].sv_accepted == served);
+	CHECK_IS(uscope_end(&s), -ECANCELED);
+	CHECK_IS(pair[0].sv_accepted + pair[1].sv_accepted, served);
 	CHECK(most_open <= most && pair[0].sv_cut + pair[1].sv_cut == cut);
 	for (i = 0; i < most; i++)
-		CHECK(usem_wait(&places, UNOW) == 0);
-	CHECK(usem_wait(&places, UNOW) == -EAGAIN);
+		CHECK_IS(usem_wait(&places, UNOW), 0);
+	CHECK_IS(usem_wait(&places, UNOW), -EAGAIN);
 }
 
 /* Each place is for either; a server that waits is woken by the other's end. */
@@ -767,12 +767,12 @@ static void shares(void *arg)
 		for (i = 0; i < most; i++)
 			CHECK(ask(fd[i] = dial_at(at)));
 		fd[most] = dial_at(!at);
-		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 		CHECK(get(&pair[0].sv_accepted) + get(&pair[1].sv_accepted) ==
 		      round * (most + 1) + most && get(&now_open) == most);
 		for (i = 0; i <= most; i++) {
 			CHECK(i < most || ask(fd[most]));
-			CHECK(u_close(fd[i]) == 0);
+			CHECK_IS(u_close(fd[i]), 0);
 		}
 	}
 	end_pair(s, most);
@@ -788,16 +788,16 @@ static void shares_at_a_stop(void *arg)
 		CHECK(ask(fd[i] = dial_at(0)));
 	port = ports[1];
 	dial_and_send(late, CLIENTS);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	uscope_cancel(s);
-	CHECK(uscope_shield(&shield, UNEVER) == 0);
+	CHECK_IS(uscope_shield(&shield, UNEVER), 0);
 	await_close(&pair[0]);
 	await_close(&pair[1]);
 	CHECK(get(&pair[1].sv_accepted) == CLIENTS && get(&served) == 0);
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(fd[i]) && u_close(fd[i]) == 0);
 	read_all(late, CLIENTS);
-	CHECK(uscope_end(&shield) == 0);
+	CHECK_IS(uscope_end(&shield), 0);
 	end_pair(s, LIMIT);
 	CHECK(served == LIMIT + CLIENTS && cut == 0);
 }
@@ -809,7 +809,7 @@ static void alone(int p, const char *what, void (*f)(void *), intptr_t arg)
 	last_processor = p - 1;
 	doing("%s", what);
 	one_thread(p, f, (void *)arg);
-	CHECK(count_fds() == fds);
+	CHECK_IS(count_fds(), fds);
 }
 
 int main(int argc, char **argv)

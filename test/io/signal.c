@@ -44,7 +44,7 @@ static int number(int kind)
 static void sends(int kind)
 {
 	while (kill(getpid(), number(kind)) != 0) {
-		CHECK(errno == EAGAIN);		/* too many are pending */
+		CHECK_IS(errno, EAGAIN);	/* too many are pending */
 		check_yield();
 	}
 	add(&sent[kind], 1);
@@ -89,7 +89,7 @@ static void child(void *arg)
 
 	add(&sent[0], NR);
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
 		for (i = 0; i < NR; i++)
 			while (kill(parent, number(0)) != 0)
@@ -143,7 +143,7 @@ static int in_scope(void *arg)
 	if (rc > 0)
 		takes(rc);
 	else
-		CHECK(rc == -ECANCELED);
+		CHECK_IS(rc, -ECANCELED);
 	return 0;
 }
 
@@ -153,12 +153,12 @@ static void cancels(void *arg)
 	int rc;
 
 	while (more()) {
-		CHECK(uscope_begin(&s, UNEVER) == 0);
-		CHECK(uscope_go(s, in_scope, NULL) == 0);
-		CHECK(u_sleep(uafter(50 * UTIME_US)) == 0);
+		CHECK_IS(uscope_begin(&s, UNEVER), 0);
+		CHECK_IS(uscope_go(s, in_scope, NULL), 0);
+		CHECK_IS(u_sleep(uafter(50 * UTIME_US)), 0);
 		uscope_cancel(s);
 		rc = uscope_end(&s);
-		CHECK(rc == -ECANCELED);
+		CHECK_IS(rc, -ECANCELED);
 	}
 	add(&ended, 1);
 }
@@ -172,7 +172,7 @@ static void *native_waiter(void *arg)
 /* Another scheduler, whose processors sleep in pollers of their own. */
 static void *other_waiters(void *arg)
 {
-	CHECK(OTHER(init)(2, 0) == 0);
+	CHECK_IS(OTHER(init)(2, 0), 0);
 	CHECK(other_make(waiter, (void *)1) != NULL);
 	CHECK(other_make(waiter, (void *)0) != NULL);
 	CHECK(OTHER(start)() == 0 && OTHER(fini)() == 0);
@@ -201,8 +201,8 @@ static void all(int proc_nr)
 	native_join(from);
 	native_join(to);
 	native_join(other);
-	CHECK(ended == WAITERS + 4);
-	CHECK(usignal_wait(UNOW) == -EAGAIN);
+	CHECK_IS(ended, WAITERS + 4);
+	CHECK_IS(usignal_wait(UNOW), -EAGAIN);
 }
 
 /* All threads wait, and a processor sleeps: the signal alone goes on. */
@@ -211,16 +211,16 @@ static void *kills(void *arg)
 {
 	until(&running, 2);
 	usleep(2000);
-	CHECK(kill(getpid(), SIGUSR1) == 0);
+	CHECK_IS(kill(getpid(), SIGUSR1), 0);
 	until(&ended, 1);
-	CHECK(kill(getpid(), SIGUSR1) == 0);
+	CHECK_IS(kill(getpid(), SIGUSR1), 0);
 	return arg;
 }
 
 static void last_waiter(void *arg)
 {
 	add(&running, 1);
-	CHECK(usignal_wait(UNEVER) == SIGUSR1);
+	CHECK_IS(usignal_wait(UNEVER), SIGUSR1);
 	add(&ended, 1);
 }
 
@@ -235,7 +235,7 @@ static void asleep(int proc_nr)
 	id = native(kills, NULL);
 	start_and_finish();
 	native_join(id);
-	CHECK(ended == 2);
+	CHECK_IS(ended, 2);
 }
 
 /* Many come before the first waiter runs, which then reads the whole bell. */
@@ -245,15 +245,15 @@ static void bursts(void *arg)
 	int i;
 
 	yield_until(&running, WAITERS);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	for (i = 0; i < WAITERS; i++)
-		CHECK(raise(number(0)) == 0);
+		CHECK_IS(raise(number(0)), 0);
 }
 
 static void burst_waiter(void *arg)
 {
 	add(&running, 1);
-	CHECK(usignal_wait(UNEVER) == number(0));
+	CHECK_IS(usignal_wait(UNEVER), number(0));
 	add(&ended, 1);
 }
 
@@ -267,7 +267,7 @@ static void burst(int proc_nr)
 		make(i, burst_waiter, NULL);
 	make(0, bursts, NULL);
 	start_and_finish();
-	CHECK(ended == WAITERS);
+	CHECK_IS(ended, WAITERS);
 }
 
 static void in_turn(void)
@@ -275,14 +275,14 @@ static void in_turn(void)
 	int i, first;
 
 	for (i = 0; i < 3; i++)
-		CHECK(raise(number(0)) == 0);
-	CHECK(raise(number(1)) == 0);
+		CHECK_IS(raise(number(0)), 0);
+	CHECK_IS(raise(number(1)), 0);
 	first = usignal_wait(UNEVER);
 	CHECK(first == number(0) || first == number(1));
-	CHECK(usignal_wait(UNEVER) == number(0) + number(1) - first);
-	CHECK(usignal_wait(UNOW) == number(0));
+	CHECK_IS(usignal_wait(UNEVER), number(0) + number(1) - first);
+	CHECK_IS(usignal_wait(UNOW), number(0));
 	if (first == number(0))
-		CHECK(usignal_wait(UNOW) == number(0));
+		CHECK_IS(usignal_wait(UNOW), number(0));
 	while (usignal_wait(UNOW) > 0)
 		;
 }
@@ -303,27 +303,28 @@ static void handlers(void)
 	int i;
 
 	for (i = 0; i < COUNT(bad); i++) {
-		CHECK(usignal_watch(bad[i]) == -EINVAL);
-		CHECK(usignal_unwatch(bad[i]) == -EINVAL);
+		CHECK_IS(usignal_watch(bad[i]), -EINVAL);
+		CHECK_IS(usignal_unwatch(bad[i]), -EINVAL);
 	}
-	CHECK(usignal_wait(UNEVER) == -EINVAL);
-	CHECK(usignal_wait(-1) == -EINVAL);
-	CHECK(signal(SIGUSR2, hand) == SIG_DFL);
+	CHECK_IS(usignal_wait(UNEVER), -EINVAL);
+	CHECK_IS(usignal_wait(-1), -EINVAL);
+	CHECK_IS(signal(SIGUSR2, hand), SIG_DFL);
 	CHECK(usignal_watch(SIGUSR2) == 0 && usignal_watch(SIGUSR2) == 0);
 	CHECK(raise(SIGUSR2) == 0 && by_hand == 0);
-	CHECK(usignal_unwatch(SIGUSR2) == 0);
-	CHECK(usignal_wait(UNEVER) == SIGUSR2);
-	CHECK(usignal_wait(UNOW) == -EAGAIN);
+	CHECK_IS(usignal_unwatch(SIGUSR2), 0);
+	CHECK_IS(usignal_wait(UNEVER), SIGUSR2);
+	CHECK_IS(usignal_wait(UNOW), -EAGAIN);
 	CHECK(raise(SIGUSR2) == 0 && by_hand == 0);
-	CHECK(usignal_unwatch(SIGUSR2) == 0);		/* drops it */
-	CHECK(usignal_wait(UNOW) == -EINVAL);
+	CHECK_IS(usignal_unwatch(SIGUSR2), 0);		/* drops it */
+	CHECK_IS(usignal_wait(UNOW), -EINVAL);
 	CHECK(raise(SIGUSR2) == 0 && by_hand == 1);
-	CHECK(usignal_watch(SIGUSR2) == 0);
-	CHECK(usignal_wait(UNOW) == -EAGAIN);
-	CHECK(signal(SIGUSR2, SIG_IGN) != SIG_ERR);	/* the program's own */
-	CHECK(usignal_unwatch(SIGUSR2) == 0);
+	CHECK_IS(usignal_watch(SIGUSR2), 0);
+	CHECK_IS(usignal_wait(UNOW), -EAGAIN);
+	/* The program's own. */
+	CHECK_THAT(signal(SIGUSR2, SIG_IGN), !=, SIG_ERR);
+	CHECK_IS(usignal_unwatch(SIGUSR2), 0);
 	CHECK(sigaction(SIGUSR2, NULL, &a) == 0 && a.sa_handler == SIG_IGN);
-	CHECK(usignal_unwatch(SIGUSR2) == -EINVAL);
+	CHECK_IS(usignal_unwatch(SIGUSR2), -EINVAL);
 }
 
 /* The end of all watches ends all waits. */
@@ -331,15 +332,15 @@ static void handlers(void)
 static void finds_nothing(void *arg)
 {
 	add(&running, 1);
-	CHECK(usignal_wait(UNEVER) == -EINVAL);
+	CHECK_IS(usignal_wait(UNEVER), -EINVAL);
 	add(&ended, 1);
 }
 
 static void unwatches(void *arg)
 {
 	yield_until(&running, WAITERS);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
-	CHECK(usignal_unwatch(SIGUSR1) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
+	CHECK_IS(usignal_unwatch(SIGUSR1), 0);
 }
 
 static void end_of_watches(int proc_nr)
@@ -347,13 +348,13 @@ static void end_of_watches(int proc_nr)
 	int i;
 
 	running = ended = 0;
-	CHECK(usignal_watch(SIGUSR1) == 0);
+	CHECK_IS(usignal_watch(SIGUSR1), 0);
 	begin(proc_nr, 0);
 	for (i = 0; i < WAITERS; i++)
 		make(i, finds_nothing, NULL);
 	make(0, unwatches, NULL);
 	start_and_finish();
-	CHECK(ended == WAITERS);
+	CHECK_IS(ended, WAITERS);
 }
 
 /* Waits for signals of a timer, while the parent waits, too. */
@@ -362,12 +363,12 @@ static void times(void)
 	struct itimerval soon = { .it_value.tv_usec = 500 };
 	int i;
 
-	CHECK(usignal_watch(SIGALRM) == 0);
+	CHECK_IS(usignal_watch(SIGALRM), 0);
 	for (i = 0; i < 20; i++) {
-		CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
-		CHECK(usignal_wait(uafter(10 * UTIME_S)) == SIGALRM);
+		CHECK_IS(setitimer(ITIMER_REAL, &soon, NULL), 0);
+		CHECK_IS(usignal_wait(uafter(10 * UTIME_S)), SIGALRM);
 	}
-	CHECK(kill(getppid(), SIGUSR1) == 0);
+	CHECK_IS(kill(getppid(), SIGUSR1), 0);
 }
 
 /* A child has signals of its own, and takes none of its parent's. */
@@ -376,23 +377,23 @@ static void forks(void)
 	pid_t pid;
 	int status;
 
-	CHECK(usignal_watch(SIGUSR1) == 0);
-	CHECK(raise(SIGUSR1) == 0);
+	CHECK_IS(usignal_watch(SIGUSR1), 0);
+	CHECK_IS(raise(SIGUSR1), 0);
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
-		CHECK(usignal_wait(UNOW) == -EAGAIN);
-		CHECK(raise(SIGUSR1) == 0);
-		CHECK(usignal_wait(UNEVER) == SIGUSR1);
-		CHECK(usignal_wait(UNOW) == -EAGAIN);
+		CHECK_IS(usignal_wait(UNOW), -EAGAIN);
+		CHECK_IS(raise(SIGUSR1), 0);
+		CHECK_IS(usignal_wait(UNEVER), SIGUSR1);
+		CHECK_IS(usignal_wait(UNOW), -EAGAIN);
 		times();
 		_exit(0);
 	}
-	CHECK(usignal_wait(UNEVER) == SIGUSR1);
-	CHECK(usignal_wait(UNEVER) == SIGUSR1);	/* from the child */
+	CHECK_IS(usignal_wait(UNEVER), SIGUSR1);
+	CHECK_IS(usignal_wait(UNEVER), SIGUSR1);	/* from the child */
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-	CHECK(usignal_wait(UNOW) == -EAGAIN);
-	CHECK(usignal_unwatch(SIGUSR1) == 0);
+	CHECK_IS(usignal_wait(UNOW), -EAGAIN);
+	CHECK_IS(usignal_unwatch(SIGUSR1), 0);
 }
 
 int main(int argc, char **argv)
@@ -405,13 +406,13 @@ int main(int argc, char **argv)
 	for (p = 1; p <= 2; p++)
 		end_of_watches(p);
 	for (i = 0; i < KINDS; i++)
-		CHECK(usignal_watch(number(i)) == 0);
+		CHECK_IS(usignal_watch(number(i)), 0);
 	in_turn();
 	for (p = 1; p <= 3; p++) {
 		all(p);
 		burst(p);
 	}
-	CHECK(usignal_watch(SIGUSR1) == 0);
+	CHECK_IS(usignal_watch(SIGUSR1), 0);
 	for (p = 1; p <= 2; p++)
 		asleep(p);
 	return 0;

@@ -68,7 +68,7 @@ static void rr_article(void)
 		rt[i / N][i % N] = rr_thread_init(&rloop, (void *)(intptr_t)i);
 	(void)!rr_start();
 	rr_fini();
-	CHECK(received == N * R * M);
+	CHECK_IS(received, N * R * M);
 }
 
 static void ll_article(void)
@@ -82,7 +82,7 @@ static void ll_article(void)
 						  i / N);
 	(void)!ll_start();
 	ll_fini();
-	CHECK(received == N * R * M);
+	CHECK_IS(received, N * R * M);
 }
 
 /* Both at the same time. */
@@ -96,7 +96,7 @@ static void lefts(void *arg)
 
 	for (i = 0; i < M; i++) {
 		ll_wake(right[(intptr_t)arg]);
-		CHECK(rr_wait() == 0);
+		CHECK_IS(rr_wait(), 0);
 		CHECK(ll_self() == NULL && rr_self() == left[(intptr_t)arg]);
 	}
 	__atomic_add_fetch(&received, 1, __ATOMIC_RELAXED);
@@ -109,11 +109,11 @@ static void rights(void *arg)
 	int i;
 
 	for (i = 0; i < M; i++) {
-		CHECK(ll_wait() == 0);
+		CHECK_IS(ll_wait(), 0);
 		rr_wake(left[(intptr_t)arg]);
 	}
 	rr_release();
-	CHECK(ll_wait() == 0);
+	CHECK_IS(ll_wait(), 0);
 	CHECK(rr_self() == NULL && ll_self() == right[(intptr_t)arg]);
 	__atomic_add_fetch(&received, 1, __ATOMIC_RELAXED);
 }
@@ -132,9 +132,9 @@ static void both(int p)
 		ll_hold();
 	}
 	CHECK(rr_start() == 0 && ll_start() == 0);
-	CHECK(rr_fini() == 0);
-	CHECK(ll_fini() == 0);
-	CHECK(received == 2 * R);
+	CHECK_IS(rr_fini(), 0);
+	CHECK_IS(ll_fini(), 0);
+	CHECK_IS(received, 2 * R);
 }
 
 int main(int argc, char **argv)

@@ -20,7 +20,7 @@ static void pass(void *arg)
 {
 	long now = add(&inside, 1);
 
-	CHECK(ustack_self() == NULL);
+	CHECK_IS(ustack_self(), NULL);
 	if (now > get(&most))
 		set(&most, now);
 	until(&gate, 1);
@@ -34,9 +34,9 @@ static void caller(void *arg)
 {
 	thread **me = arg;
 
-	CHECK(ucall(pass, me) == 0);
+	CHECK_IS(ucall(pass, me), 0);
 	wait_one();			/* the wake by pass() was kept */
-	CHECK(SCHED(self)() == *me);
+	CHECK_IS(SCHED(self)(), *me);
 	add(&ended, 1);
 }
 
@@ -54,7 +54,7 @@ static void calls(int proc_nr, int limit)
 	set(&gate, 0);
 	set(&most, 0);
 	set(&ended, 0);
-	CHECK(ucall_limit(limit) == 0);
+	CHECK_IS(ucall_limit(limit), 0);
 	begin(proc_nr, 0);
 	for (i = 0; i < MANY; i++)
 		threads[i] = make(i, caller, &threads[i]);
@@ -70,17 +70,17 @@ static void nothing(void *arg)
 
 static void wrong(void *arg)
 {
-	CHECK(ucall(NULL, NULL) == -EINVAL);
+	CHECK_IS(ucall(NULL, NULL), -EINVAL);
 	add(&ended, 1);
 }
 
 static void errors(void)
 {
-	CHECK(ucall(nothing, NULL) == -EINVAL);
+	CHECK_IS(ucall(nothing, NULL), -EINVAL);
 	CHECK(ucall_limit(0) == -EINVAL && ucall_limit(-1) == -EINVAL);
 	set(&ended, 0);
 	one_thread(1, wrong, NULL);
-	CHECK(ended == 1);
+	CHECK_IS(ended, 1);
 }
 
 int main(int argc, char **argv)

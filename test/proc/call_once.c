@@ -56,7 +56,7 @@ static int try_call(void (*f)(void *), void *arg)
 
 static void call(void (*f)(void *), void *arg)
 {
-	CHECK(try_call(f, arg) == 0);
+	CHECK_IS(try_call(f, arg), 0);
 }
 
 static void calls_begin(int p, int limit)
@@ -70,7 +70,7 @@ static void calls_begin(int p, int limit)
 static void calls_end(void)
 {
 	ucall_pool_free(calls);
-	CHECK(get(&fail_natives) == 0);
+	CHECK_IS(get(&fail_natives), 0);
 }
 
 static void calls_run(void)
@@ -114,7 +114,7 @@ static void reads(void *arg)
 	int *p = arg;
 	char c = 0;
 
-	CHECK(ustack_self() == NULL);
+	CHECK_IS(ustack_self(), NULL);
 	add(&inside, 1);
 	CHECK(read(p[0], &c, 1) == 1 && c == 'x');
 	add(&inside, -1);
@@ -137,10 +137,10 @@ static void writer(void *arg)
 		yield();
 	CHECK(get(&ended) == 0 && get(&inside) == all_inside);
 	for (i = READERS; i-- > 0; ) {
-		CHECK(write(pipes[i][1], "x", 1) == 1);
+		CHECK_IS(write(pipes[i][1], "x", 1), 1);
 		if (exact) {
 			nap_until(&ended, READERS - i);
-			CHECK(get(&ended) == READERS - i);
+			CHECK_IS(get(&ended), READERS - i);
 		}
 	}
 }
@@ -153,7 +153,7 @@ static void goes_on(int p, int limit)
 	set(&inside, 0);
 	calls_begin(p, limit);
 	for (i = 0; i < READERS; i++) {
-		CHECK(pipe(pipes[i]) == 0);
+		CHECK_IS(pipe(pipes[i]), 0);
 		make(i, reader, pipes[i]);
 	}
 	make(0, writer, NULL);
@@ -178,9 +178,9 @@ static void counts(void *arg)
 	long i = (long)(intptr_t)arg;
 	long nr = add(&begun, 1) - 1;
 
-	CHECK(add(&inside, 1) <= limit);
+	CHECK_THAT(add(&inside, 1), <=, limit);
 	if (i >= 0)
-		CHECK(nr >= i - (limit - 1));
+		CHECK_THAT(nr, >=, i - (limit - 1));
 	if (add(&arrived, 1) < limit)
 		sleep_until(&arrived, limit);	/* the first calls meet here */
 	add(&inside, -1);
@@ -222,10 +222,10 @@ static void again_and_again(void *arg)
 	set(&nr, 0);
 	for (i = 0; i < 500; i++) {
 		call(nothing, &nr);
-		CHECK(nr == i + 1);
+		CHECK_IS(nr, i + 1);
 		yield();
 	}
-	CHECK(get(&fail_natives) == (intptr_t)arg + 1);
+	CHECK_IS(get(&fail_natives), (intptr_t)arg + 1);
 	add(&ended, 1);
 }
 
@@ -234,7 +234,7 @@ static void used_again(int p)
 	calls_begin(p, LIMIT);
 	make(0, again_and_again, (void *)(intptr_t)p);
 	calls_run();
-	CHECK(ended == 1);
+	CHECK_IS(ended, 1);
 }
 
 /* Idle natives end, unless not joined yet, and are made again. */
@@ -278,7 +278,7 @@ static void idle_end(int p)
 	calls_begin(p, LIMIT);
 	make(0, idler, (void *)(intptr_t)p);
 	calls_run();
-	CHECK(ended == 3 * LIMIT);
+	CHECK_IS(ended, 3 * LIMIT);
 	idle_ms = 5000;
 }
 
@@ -315,7 +315,7 @@ static void idle_race(int p)
 	for (i = 0; i < 3; i++)
 		make((int)i, sleeper, (void *)i);
 	calls_run();
-	CHECK(ended == 3);
+	CHECK_IS(ended, 3);
 	idle_ms = 5000;
 }
 
@@ -375,7 +375,7 @@ static void keeps_wakes(int p, intptr_t how)
 	calls_begin(p, LIMIT);
 	target = make(0, pestered, (void *)how);
 	calls_run();
-	CHECK(ended == 2);
+	CHECK_IS(ended, 2);
 }
 
 /*
@@ -397,7 +397,7 @@ static void leaver(void *arg)
 static void heir(void *arg)
 {
 	wait_one();
-	CHECK(get(&allowed_nr) > (long)(intptr_t)arg);
+	CHECK_THAT(get(&allowed_nr), >, (long)(intptr_t)arg);
 }
 
 static void nurse(void *arg)
@@ -426,7 +426,7 @@ static void leaves(int p, intptr_t nr)
 	calls_begin(p, LIMIT);
 	make(0, nurse, (void *)nr);
 	calls_run();
-	CHECK(ended == 1);
+	CHECK_IS(ended, 1);
 }
 
 /* Without memory to wait, nothing is called. */
@@ -449,7 +449,7 @@ static void in_turn(void *arg)
 {
 	nap_until(&inside, 1);
 	call(nothing, &called);
-	CHECK(get(&go_on) == 1);
+	CHECK_IS(get(&go_on), 1);
 	add(&ended, 1);
 }
 
@@ -487,7 +487,7 @@ static void is_refused(void *arg)
 	rc = try_call(sure_call, &called);
 	refused = NULL;
 	CHECK(rc == (given < 2 ? -ENOMEM : 0) && called == (rc == 0));
-	CHECK(asked == (given < 2 ? given + 1 : 2));
+	CHECK_IS(asked, given < 2 ? given + 1 : 2);
 	wakes_left(stored);
 	add(&ended, 1);
 }
@@ -512,7 +512,7 @@ static void refusal(void)
 	calls_begin(1, 1);
 	make(0, refuser, NULL);
 	calls_run();
-	CHECK(ended == 50);
+	CHECK_IS(ended, 50);
 }
 
 /* A call makes threads, which make calls. A call cannot make a call itself. */
@@ -533,7 +533,7 @@ static void nest(void *arg)
 	int i;
 
 	CHECK(ustack_self() == NULL && rr_self() == NULL);
-	CHECK(try_call(nest, arg) == -EINVAL);
+	CHECK_IS(try_call(nest, arg), -EINVAL);
 	for (i = 0; i < 3 && level > 0; i++)
 		make(i, nest_thread, (void *)(level - 1));
 }
@@ -543,29 +543,29 @@ static void nested(int p)
 	calls_begin(p, 2);
 	make(0, nest_thread, (void *)NEST);
 	calls_run();
-	CHECK(ended == 1 + 3 + 9 + 27 + 81);
+	CHECK_IS(ended, 1 + 3 + 9 + 27 + 81);
 }
 
 /* Misuse, and each failure of the library's own. */
 
 static void no_function(void *arg)
 {
-	CHECK(try_call(NULL, NULL) == -EINVAL);
+	CHECK_IS(try_call(NULL, NULL), -EINVAL);
 	add(&ended, 1);
 }
 
 static void misuse(void)
 {
-	CHECK(ucall_pool_call(NULL, NULL, nothing, NULL) == -EINVAL);
-	CHECK(ucall_pool_limit(NULL, 1) == -EINVAL);
+	CHECK_IS(ucall_pool_call(NULL, NULL, nothing, NULL), -EINVAL);
+	CHECK_IS(ucall_pool_limit(NULL, 1), -EINVAL);
 	ucall_pool_free(NULL);
 	calls_begin(1, 1);
-	CHECK(ucall_pool_limit(calls, 0) == -EINVAL);
-	CHECK(ucall_pool_limit(calls, -1) == -EINVAL);
-	CHECK(try_call(nothing, NULL) == -EINVAL);
+	CHECK_IS(ucall_pool_limit(calls, 0), -EINVAL);
+	CHECK_IS(ucall_pool_limit(calls, -1), -EINVAL);
+	CHECK_IS(try_call(nothing, NULL), -EINVAL);
 	make(0, no_function, NULL);
 	calls_run();
-	CHECK(ended == 1);
+	CHECK_IS(ended, 1);
 	fail_arm(FAIL_INIT, 1, false);
 	CHECK(ucall_pool_make() == NULL && errno == ENOMEM);
 #if !defined(USCHED_HARD)
@@ -605,21 +605,21 @@ static void none_to_be_had(void *arg)
 	void *(*alloc)(struct usched *, int);
 
 	fail_arm(FAIL_THREAD, 1, true);
-	CHECK(try_call(nothing, &called) == -EAGAIN);
-	CHECK(try_call(nothing, &called) == -EAGAIN);
+	CHECK_IS(try_call(nothing, &called), -EAGAIN);
+	CHECK_IS(try_call(nothing, &called), -EAGAIN);
 	fail_rest();
 	make(0, blocker, NULL);
 	nap_until(&inside, 1);
 	alloc = sched->s_alloc;
 	sched->s_alloc = no_memory;
-	CHECK(try_call(nothing, &called) == -ENOMEM);
+	CHECK_IS(try_call(nothing, &called), -ENOMEM);
 	sched->s_alloc = alloc;
 	fail_arm(FAIL_THREAD, 1, true);
 	make(0, in_turn, NULL);
 	make(0, in_turn, NULL);
 	yield();
 	yield();
-	CHECK(get(&called) == 0);
+	CHECK_IS(get(&called), 0);
 	set(&go_on, 1);
 	nap_until(&ended, 3);
 	CHECK(fail_told() == 2 && get(&called) == 2);
@@ -634,7 +634,7 @@ static void failures(void)
 	calls_begin(1, LIMIT);
 	make(0, none_to_be_had, NULL);
 	calls_run();
-	CHECK(called == 2);
+	CHECK_IS(called, 2);
 	fail_clean();
 }
 
@@ -656,7 +656,7 @@ static bool blocks(int signo)
 {
 	sigset_t now;
 
-	CHECK(pthread_sigmask(SIG_BLOCK, NULL, &now) == 0);
+	CHECK_IS(pthread_sigmask(SIG_BLOCK, NULL, &now), 0);
 	return sigismember(&now, signo);
 }
 
@@ -668,7 +668,7 @@ static void waits_for_signals(void *arg)
 	CHECK(!blocks(SIGSEGV) && !blocks(SIGFPE));
 	in_call = 1;
 	for (first = get(&handled); get(&handled) < first + 20; )
-		CHECK(usleep(100) == 0);	/* not EINTR */
+		CHECK_IS(usleep(100), 0);	/* not EINTR */
 }
 
 static void signalled(void *arg)
@@ -688,9 +688,9 @@ static void *sends(void *arg)
 
 	sigemptyset(&mine);
 	sigaddset(&mine, SIGUSR1);
-	CHECK(pthread_sigmask(SIG_BLOCK, &mine, NULL) == 0);
+	CHECK_IS(pthread_sigmask(SIG_BLOCK, &mine, NULL), 0);
 	while (get(arg) == 0) {
-		CHECK(kill(getpid(), SIGUSR1) == 0);
+		CHECK_IS(kill(getpid(), SIGUSR1), 0);
 		usleep(50);
 	}
 	return NULL;
@@ -706,20 +706,20 @@ static void signals_elsewhere(int p)
 
 	sigemptyset(&usr1);
 	sigaddset(&usr1, SIGUSR1);
-	CHECK(sigaction(SIGUSR1, &sa, NULL) == 0);
+	CHECK_IS(sigaction(SIGUSR1, &sa, NULL), 0);
 	set(&stop, 0);
 	calls_begin(p, LIMIT);
 	for (i = 0; i < 6; i++)
 		make(i, signalled, NULL);
-	CHECK(rr_start() == 0);
+	CHECK_IS(rr_start(), 0);
 	id = native(sends, &stop);
-	CHECK(pthread_sigmask(SIG_BLOCK, &usr1, NULL) == 0);
+	CHECK_IS(pthread_sigmask(SIG_BLOCK, &usr1, NULL), 0);
 	finish();
 	set(&stop, 1);
 	native_join(id);
-	CHECK(pthread_sigmask(SIG_UNBLOCK, &usr1, NULL) == 0);
+	CHECK_IS(pthread_sigmask(SIG_UNBLOCK, &usr1, NULL), 0);
 	calls_end();
-	CHECK(ended == 6);
+	CHECK_IS(ended, 6);
 }
 
 /* Calls run on the cpus of the process, not on the cpu of their processor. */
@@ -731,7 +731,7 @@ static void where(void *arg)
 {
 	cpu_set_t mask;
 
-	CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
+	CHECK_IS(sched_getaffinity(0, sizeof mask, &mask), 0);
 	CHECK(CPU_EQUAL(&mask, &may));
 	add(arg, 1);
 }
@@ -740,8 +740,8 @@ static void pinned(void *arg)
 {
 	cpu_set_t mask;
 
-	CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
-	CHECK(CPU_COUNT(&mask) == 1);
+	CHECK_IS(sched_getaffinity(0, sizeof mask, &mask), 0);
+	CHECK_IS(CPU_COUNT(&mask), 1);
 	call(where, &ended);
 }
 
@@ -753,7 +753,7 @@ static void run_where(int p)
 	for (i = 0; i < 2 * LIMIT; i++)
 		make(i, pinned, NULL);
 	calls_run();
-	CHECK(ended == 2 * LIMIT);
+	CHECK_IS(ended, 2 * LIMIT);
 }
 
 static void affinity(void)
@@ -761,7 +761,7 @@ static void affinity(void)
 	cpu_set_t all, one;
 	int cpu;
 
-	CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+	CHECK_IS(sched_getaffinity(0, sizeof all, &all), 0);
 	may = all;
 	run_where(2);
 	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -769,13 +769,13 @@ static void affinity(void)
 			continue;
 		CPU_ZERO(&one);
 		CPU_SET(cpu, &one);
-		CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+		CHECK_IS(sched_setaffinity(0, sizeof one, &one), 0);
 		may = one;
 		run_where(2);
 		goes_on(2, READERS);
 		leaves(2, 100);
 	}
-	CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
+	CHECK_IS(sched_setaffinity(0, sizeof all, &all), 0);
 }
 #else
 static void affinity(void)
@@ -818,7 +818,7 @@ static void any(void *arg)
 		y->y_wakes = (int)(check_random(&y->y_state) % 3);
 		wake_self(stored);
 		call(any_call, y);
-		CHECK(y->y_made == i + 1);
+		CHECK_IS(y->y_made, i + 1);
 		wakes += stored + y->y_wakes;
 		if (check_random(&y->y_state) % 2 == 0)
 			yield();
@@ -841,7 +841,7 @@ static void at_random(int p, unsigned *state)
 		y[i].y_thread = make(i, any, &y[i]);
 	}
 	calls_run();
-	CHECK(ended == RANDOM);
+	CHECK_IS(ended, RANDOM);
 }
 
 /* Look-ups. Threads ask, and answers come before, with and after the deadline. */
@@ -860,7 +860,7 @@ WRAP(int, pthread_detach, pthread_t id)
 {
 	int rc = __real_pthread_detach(id);
 
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	fail_count(&fail_natives, -1);
 	return rc;
 }
@@ -923,7 +923,7 @@ static void all_back(void)
 	while (get(&kept) + get(&dropped) < get(&asks_nr) ||
 	       get(&fail_natives) > 0 || get(&fail_mutexes) > 0)
 		usleep(50);
-	CHECK(get(&kept) + get(&dropped) == get(&asks_nr));
+	CHECK_IS(get(&kept) + get(&dropped), get(&asks_nr));
 }
 
 static void look_ups(int p)
@@ -935,7 +935,7 @@ static void look_ups(int p)
 	for (i = 0; i < ASKERS; i++)
 		make((int)i, asker, (void *)i);
 	start_and_finish();
-	CHECK(ended == ASKERS);
+	CHECK_IS(ended, ASKERS);
 	all_back();
 	fail_clean();
 }
@@ -991,7 +991,7 @@ static void task(void *arg)
 		else if (fail.f_all)
 			fail_rest();
 	}
-	CHECK(rr_self()->r_thread.t_wakes.w_count == 0);
+	CHECK_IS(rr_self()->r_thread.t_wakes.w_count, 0);
 	add(&ended, 1);
 }
 
@@ -1027,11 +1027,11 @@ static void scenario(int p)
 	ended = made = returned = 0;
 	proc_nr = p;
 	insist(calls_init);
-	CHECK(ucall_pool_limit(calls, 2) == 0);
+	CHECK_IS(ucall_pool_limit(calls, 2), 0);
 	insist(init);
 	for (i = 0; i < TASKS; i++) {
 		while (try_make(i, task, NULL) == NULL) {
-			CHECK(fail_told() > 0);
+			CHECK_THAT(fail_told(), >, 0);
 			if (fail.f_all)
 				fail_rest();
 		}
@@ -1075,7 +1075,7 @@ int main(int argc, char **argv)
 	state = check_seed;
 	doing("in misuse");
 	misuse();
-	CHECK(check_dies("pthread_exit", exit_in_call, "call: ") == 0);
+	CHECK_IS(check_dies("pthread_exit", exit_in_call, "call: "), 0);
 	failures();
 	for (i = 1; i <= 3; i++) {
 		doing("in goes_on");

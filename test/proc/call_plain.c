@@ -47,7 +47,7 @@ static int bare_wait(struct usched *s)
 	rc = ustack_block();
 	if (rc != 0)
 		me->pt_wakes = 0;
-	CHECK(me->pt_wakes == 0);
+	CHECK_IS(me->pt_wakes, 0);
 	return rc;
 }
 
@@ -74,14 +74,14 @@ static void begins(struct tiny *t)
 
 static void make(struct tiny *t, void (*f)(void *), void *arg)
 {
-	CHECK(plain_make(&t->t_sched, f, arg) == 0);
+	CHECK_IS(plain_make(&t->t_sched, f, arg), 0);
 }
 
 static void runs(struct tiny *t)
 {
 	tiny_run(t);
 	plain_fini(t);
-	CHECK(get(&fail_natives) == 0);
+	CHECK_IS(get(&fail_natives), 0);
 }
 
 static void alone(void (*f)(void *), void *arg)
@@ -92,7 +92,7 @@ static void alone(void (*f)(void *), void *arg)
 	begins(&t);
 	make(&t, f, arg);
 	runs(&t);
-	CHECK(get(&ended_nr) == 1);
+	CHECK_IS(get(&ended_nr), 1);
 }
 
 /* For threads. These loops sleep, since Valgrind would let no other run. */
@@ -113,13 +113,13 @@ static void sleeps_until(long *at, long nr)
 
 static void nothing(void *arg)
 {
-	CHECK(ustack_self() == NULL);
+	CHECK_IS(ustack_self(), NULL);
 	add(arg, 1);
 }
 
 static void naps(void *us)
 {
-	CHECK(ustack_self() == NULL);
+	CHECK_IS(ustack_self(), NULL);
 	if (us != NULL)
 		usleep((unsigned)(uintptr_t)us);
 }
@@ -153,7 +153,7 @@ static void reads(void *arg)
 
 static void reader(void *arg)
 {
-	CHECK(ucall(reads, arg) == 0);
+	CHECK_IS(ucall(reads, arg), 0);
 	add(&ended_nr, 1);
 }
 
@@ -167,7 +167,7 @@ static void writer(void *arg)
 		tiny_yield();
 	CHECK(get(&ended_nr) == 0 && get(&inside) == all_inside);
 	for (i = READERS; i-- > 0; ) {
-		CHECK(write(pipes[i][1], "x", 1) == 1);
+		CHECK_IS(write(pipes[i][1], "x", 1), 1);
 		if (all_inside == READERS)
 			yields_until(&ended_nr, READERS - i);
 	}
@@ -179,12 +179,12 @@ static void goes_on(int limit)
 	int i;
 
 	doing("in goes_on");
-	CHECK(ucall_limit(limit) == 0);
+	CHECK_IS(ucall_limit(limit), 0);
 	all_inside = limit < READERS ? limit : READERS;
 	set(&ended_nr, 0);
 	begins(&t);
 	for (i = 0; i < READERS; i++) {
-		CHECK(pipe(pipes[i]) == 0);
+		CHECK_IS(pipe(pipes[i]), 0);
 		make(&t, reader, pipes[i]);
 	}
 	make(&t, writer, NULL);
@@ -192,7 +192,7 @@ static void goes_on(int limit)
 	CHECK(ended_nr == READERS && inside == 0);
 	for (i = 0; i < READERS; i++)
 		CHECK(close(pipes[i][0]) == 0 && close(pipes[i][1]) == 0);
-	CHECK(ucall_limit(UCALL_LIMIT) == 0);
+	CHECK_IS(ucall_limit(UCALL_LIMIT), 0);
 }
 
 /* The dispatcher sleeps: for ever, or until a deadline that ends the call. */
@@ -201,7 +201,7 @@ static void opens(void *arg)
 {
 	(void)arg;
 	do
-		CHECK(u_sleep(uafter(2 * UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(2 * UTIME_MS)), 0);
 	while (get(&inside) == 0);
 	CHECK(get(&inside) == 1 && get(&ended_nr) == 0);
 	set(&gate, 1);
@@ -212,11 +212,11 @@ static void timed(void *s)
 	int i;
 
 	for (i = 0; i < 2000; i++)
-		CHECK(ucall(naps, (void *)(uintptr_t)(i % 20 / 19 * 50)) == 0);
+		CHECK_IS(ucall(naps, (void *)(uintptr_t)(i % 20 / 19 * 50)), 0);
 	set(&gate, 0);
 	make(s, opens, NULL);
-	CHECK(ucall(stays, (void *)1) == 0);
-	CHECK(get(&gate) == 1);
+	CHECK_IS(ucall(stays, (void *)1), 0);
+	CHECK_IS(get(&gate), 1);
 	add(&ended_nr, 1);
 }
 
@@ -229,7 +229,7 @@ static void deadlines(void)
 	begins(&t);
 	make(&t, timed, &t);
 	runs(&t);
-	CHECK(ended_nr == 1);
+	CHECK_IS(ended_nr, 1);
 }
 
 /*
@@ -253,7 +253,7 @@ static void takes(void *nr)
 static void puts_one(void *us)
 {
 	usleep((unsigned)(uintptr_t)us);
-	CHECK(write(wire[1], "y", 1) == 1);
+	CHECK_IS(write(wire[1], "y", 1), 1);
 }
 
 static void gives(void *nr)
@@ -261,8 +261,8 @@ static void gives(void *nr)
 	intptr_t i;
 
 	for (i = 0; i < (intptr_t)nr; i++) {
-		CHECK(ucall(naps, (void *)(i % 4 * 10)) == 0);
-		CHECK(ucall(puts_one, (void *)(i % 3 * 10)) == 0);
+		CHECK_IS(ucall(naps, (void *)(i % 4 * 10)), 0);
+		CHECK_IS(ucall(puts_one, (void *)(i % 3 * 10)), 0);
 	}
 	add(&ended_nr, 1);
 }
@@ -278,16 +278,16 @@ static void with_descriptors(intptr_t nr, bool call_first)
 	make(&t, call_first ? gives : takes, (void *)nr);
 	make(&t, call_first ? takes : gives, (void *)nr);
 	runs(&t);
-	CHECK(ended_nr == 2);
+	CHECK_IS(ended_nr, 2);
 }
 
 /* A cancellation, and a wake by the program, end no call. */
 
 static int is_canceled(void *arg)
 {
-	CHECK(ucall(stays, arg) == 0);
+	CHECK_IS(ucall(stays, arg), 0);
 	CHECK(get(&gate) == 1 && u_canceled());
-	CHECK(u_sleep(UNEVER) == -ECANCELED);
+	CHECK_IS(u_sleep(UNEVER), -ECANCELED);
 	return -ECANCELED;
 }
 
@@ -298,15 +298,15 @@ static void cancels(void *arg)
 
 	(void)arg;
 	set(&gate, 0);
-	CHECK(uscope_begin(&s, UNEVER) == 0);
-	CHECK(uscope_go(s, is_canceled, (void *)1) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
+	CHECK_IS(uscope_go(s, is_canceled, (void *)1), 0);
 	yields_until(&inside, 1);
 	uscope_cancel(s);
 	for (i = 0; i < 20; i++)
 		tiny_yield();
-	CHECK(get(&inside) == 1);
+	CHECK_IS(get(&inside), 1);
 	set(&gate, 1);
-	CHECK(uscope_end(&s) == -ECANCELED);
+	CHECK_IS(uscope_end(&s), -ECANCELED);
 	add(&ended_nr, 1);
 }
 
@@ -316,7 +316,7 @@ static void pestered(void *arg)
 {
 	(void)arg;
 	pestered_by = (struct plain_thread *)ustack_self();
-	CHECK(ucall(stays, (void *)1) == 0);
+	CHECK_IS(ucall(stays, (void *)1), 0);
 	CHECK(get(&gate) == 1 && pestered_by->pt_wakes == 0);
 	add(&ended_nr, 1);
 }
@@ -332,7 +332,7 @@ static void pesters(void *s)
 		((struct usched *)s)->s_wake(s, &pestered_by->pt_tiny.tt_stack);
 		tiny_yield();
 	}
-	CHECK(get(&ended_nr) == 0);
+	CHECK_IS(get(&ended_nr), 0);
 	set(&gate, 1);
 }
 
@@ -346,7 +346,7 @@ static void takes_wakes(void)
 	begins(&t);
 	make(&t, pesters, &t);
 	runs(&t);
-	CHECK(ended_nr == 1);
+	CHECK_IS(ended_nr, 1);
 }
 
 /* Without memory to wait, nothing is called. */
@@ -365,7 +365,7 @@ static void in_need(void *arg)
 	called = get(heap);
 	CHECK(rc == 0 || (rc == -ENOMEM && t->t_failed > 0));
 	CHECK(rc != 0 || t->t_failed == 0 || !((intptr_t)arg % 2));
-	CHECK(called == (rc == 0));
+	CHECK_IS(called, rc == 0);
 	CHECK(ucall(nothing, heap) == 0 && get(heap) == called + 1);
 	free(heap);
 	add(&ended_nr, 1);
@@ -380,7 +380,7 @@ static long refused(intptr_t how)
 	begins(&t);
 	make(&t, in_need, (void *)how);
 	tiny_run(&t);
-	CHECK(ended_nr == 1);
+	CHECK_IS(ended_nr, 1);
 	plain_fini(&t);
 	return t.t_failed;
 }
@@ -392,7 +392,7 @@ static void refusal(void)
 	doing("in refusal");
 	while (refused(2 * at) > 0 && refused(2 * at + 1) > 0)
 		at++;
-	CHECK(at > 3);			/* base, record, buffer */
+	CHECK_THAT(at, >, 3);		/* base, record, buffer */
 }
 
 /*
@@ -428,11 +428,11 @@ static void cannot_block(void *arg)
 	make((struct tiny *)s, others_turn, &turns);
 	s->s_wait = fails_once_posted;
 	CHECK(ucall(nothing, &called) == 0 && called == 2);
-	CHECK(uwait_give_way() == 0);
+	CHECK_IS(uwait_give_way(), 0);
 	s->s_wait = real_wait;
-	CHECK(turns == 1);
+	CHECK_IS(turns, 1);
 	CHECK(ucall(nothing, &called) == 0 && called == 3 && turns == 2);
-	CHECK(((struct plain_thread *)ustack_self())->pt_wakes == 0);
+	CHECK_IS(((struct plain_thread *)ustack_self())->pt_wakes, 0);
 	add(&ended_nr, 1);
 }
 
@@ -443,7 +443,7 @@ static long turn_nr;
 static void outer(void *arg)
 {
 	(void)arg;
-	CHECK(ucall(stays, (void *)1) == 0);
+	CHECK_IS(ucall(stays, (void *)1), 0);
 	add(&ended_nr, 1);
 }
 
@@ -453,8 +453,8 @@ static void inner(void *arg)
 
 	(void)arg;
 	for (i = 0; i < 50; i++)
-		CHECK(ucall(i == 25 ? others_turn : naps, i == 25 ? &gate :
-			    (void *)20) == 0);
+		CHECK_IS(ucall(i == 25 ? others_turn : naps, i == 25 ? &gate :
+			 (void *)20), 0);
 	set(&turn_nr, get(&ended_nr));	/* the outer one stands still */
 }
 
@@ -470,7 +470,7 @@ static void nests(void *arg)
 		make(&t, inner, NULL);
 	tiny_run(&t);
 	plain_fini(&t);
-	CHECK(turn_nr == 0);
+	CHECK_IS(turn_nr, 0);
 	add(&ended_nr, 1);
 }
 
@@ -485,7 +485,7 @@ static void nested(void)
 	make(&t, outer, NULL);
 	make(&t, nests, NULL);
 	runs(&t);
-	CHECK(ended_nr == 2);
+	CHECK_IS(ended_nr, 2);
 }
 
 static void meets(void *at)
@@ -503,7 +503,7 @@ static void calls_often(void *met)
 	*called = 0;
 	for (i = 0; i < 40; i++)
 		CHECK(ucall(nothing, called) == 0 && get(called) == i + 1);
-	CHECK(ucall(meets, met) == 0);
+	CHECK_IS(ucall(meets, met), 0);
 	free(called);
 	add(&ended_nr, 1);
 }
@@ -533,9 +533,9 @@ static void several(void)
 	doing("in several");
 	set(&ended_nr, 0);
 	for (i = 0; i < SETS; i++)
-		CHECK(pthread_create(&id[i], NULL, a_set, met) == 0);
+		CHECK_IS(pthread_create(&id[i], NULL, a_set, met), 0);
 	for (i = 0; i < SETS; i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
 	CHECK(ended_nr == SETS * EACH && get(&fail_natives) == 0);
 }
 
@@ -548,7 +548,7 @@ static void forks(void *called_before)
 
 	set(&called, 0);
 	if (called_before != NULL)
-		CHECK(ucall(nothing, &called) == 0);
+		CHECK_IS(ucall(nothing, &called), 0);
 	pid = fork();
 	if (pid == 0) {
 		int rc = ucall(nothing, &called);
@@ -558,7 +558,7 @@ static void forks(void *called_before)
 	}
 	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-	CHECK(ucall(nothing, &called) == 0);
+	CHECK_IS(ucall(nothing, &called), 0);
 	add(&ended_nr, 1);
 }
 
@@ -580,7 +580,7 @@ static void stops(struct tiny *t)
 	make(t, outer, NULL);
 	t->t_sched.s_next = next_ready;
 	tiny_run(t);
-	CHECK(ended_nr == 0);
+	CHECK_IS(ended_nr, 0);
 }
 
 static void stopping(void)
@@ -592,7 +592,7 @@ static void stopping(void)
 	set(&gate, 1);
 	t.t_sched.s_next = plain_next;
 	runs(&t);
-	CHECK(ended_nr == 1);
+	CHECK_IS(ended_nr, 1);
 }
 
 static void ends_too_early(void)
@@ -611,9 +611,9 @@ static void wrong(void *arg)
 	int (*wait)(struct usched *) = s->s_wait;
 
 	(void)arg;
-	CHECK(ucall(NULL, NULL) == -EINVAL);
+	CHECK_IS(ucall(NULL, NULL), -EINVAL);
 	s->s_wait = NULL;
-	CHECK(ucall(nothing, &ended_nr) == -ENOSYS);
+	CHECK_IS(ucall(nothing, &ended_nr), -ENOSYS);
 	s->s_wait = wait;
 	add(&ended_nr, 1);
 }
@@ -661,12 +661,12 @@ static void names(void *arg)
 	int fd;
 
 	(void)arg;
-	CHECK(u_getaddrinfo("127.0.0.1", "80", &hints, &list, UNEVER) == 0);
+	CHECK_IS(u_getaddrinfo("127.0.0.1", "80", &hints, &list, UNEVER), 0);
 	CHECK(list != NULL && list->ai_family == AF_INET);
 	freeaddrinfo(list);
 	fd = u_open("/dev/zero", O_RDONLY | O_CLOEXEC, 0, UNEVER);
 	CHECK(fd >= 0 && u_pread(fd, &c, 1, 0, UNEVER) == 1 && c == 0);
-	CHECK(u_close(fd) == 0);
+	CHECK_IS(u_close(fd), 0);
 	add(&ended_nr, 1);
 }
 
@@ -678,7 +678,7 @@ WRAP(int, pthread_detach, pthread_t id)
 {
 	int rc = __real_pthread_detach(id);
 
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	fail_count(&fail_natives, -1);
 	return rc;
 }
@@ -705,7 +705,7 @@ static int asks(utime_ns until)
 	CHECK(answer != NULL);
 	rc = ucall_lookup(answers, drops, answer, until);
 	if (rc == 0) {
-		CHECK(*answer > 0);
+		CHECK_THAT(*answer, >, 0);
 		free(answer);
 	}
 	return rc;
@@ -714,9 +714,9 @@ static int asks(utime_ns until)
 static void looks_up(void *arg)
 {
 	(void)arg;
-	CHECK(asks(uafter(5 * UTIME_MS)) == -ETIMEDOUT);
-	CHECK(get(&answers_nr) == 0);
-	CHECK(ucall(nothing, &ended_nr) == 0);
+	CHECK_IS(asks(uafter(5 * UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(get(&answers_nr), 0);
+	CHECK_IS(ucall(nothing, &ended_nr), 0);
 }
 
 static void looks_up_in_time(void *arg)
@@ -749,7 +749,7 @@ static void look_ups(void)
 	sleeps_until(&dropped, 1);
 	while (get(&fail_natives) > 0 || get(&fail_mutexes) > 0)
 		usleep(50);
-	CHECK(fail_holds() == held);
+	CHECK_IS(fail_holds(), held);
 }
 
 /* All at random. */
@@ -762,7 +762,7 @@ static NOINLINE void deep(int nob, unsigned r)
 	volatile char space[nob];
 
 	space[0] = space[nob - 1] = 5;
-	CHECK(ucall(naps, (void *)(uintptr_t)(r % 5 == 0 ? r % 90 : 0)) == 0);
+	CHECK_IS(ucall(naps, (void *)(uintptr_t)(r % 5 == 0 ? r % 90 : 0)), 0);
 	CHECK(space[0] == 5 && space[nob - 1] == 5);
 }
 
@@ -777,12 +777,12 @@ static void any(void *arg)
 		if (r < 4)
 			deep(r == 3 ? 30000 : 100, check_random(&state));
 		else if (r == 4)
-			CHECK(u_sleep(uafter(check_random(&state) % 100000)) ==
-			      0);
+			CHECK_IS(u_sleep(uafter(check_random(&state) % 100000)),
+				 0);
 		else if (r == 5)
-			CHECK(u_wait_fd(wire[0], UREAD,
-					uafter(check_random(&state) % 100000)) ==
-			      -ETIMEDOUT);
+			CHECK_IS(u_wait_fd(wire[0], UREAD,
+				 uafter(check_random(&state) % 100000)),
+				 -ETIMEDOUT);
 		else
 			tiny_yield();
 	}
@@ -800,7 +800,7 @@ static void at_random(void)
 	for (i = 0; i < RANDOM; i++)
 		make(&t, any, (void *)i);
 	runs(&t);
-	CHECK(ended_nr == RANDOM);
+	CHECK_IS(ended_nr, RANDOM);
 }
 
 /* Virtual time stands still while a thread calls. */
@@ -810,8 +810,8 @@ static void sleeps_long(void *arg)
 	utime_ns before = unow();
 
 	(void)arg;
-	CHECK(u_sleep(before + 1000 * UTIME_S) == 0);
-	CHECK(get(&ended_nr) == 1);
+	CHECK_IS(u_sleep(before + 1000 * UTIME_S), 0);
+	CHECK_IS(get(&ended_nr), 1);
 	add(&ended_nr, 1);
 }
 
@@ -820,8 +820,8 @@ static void calls_at(void *arg)
 	utime_ns before = unow();
 
 	(void)arg;
-	CHECK(ucall(naps, (void *)3000) == 0);
-	CHECK(unow() == before);
+	CHECK_IS(ucall(naps, (void *)3000), 0);
+	CHECK_IS(unow(), before);
 	add(&ended_nr, 1);
 }
 
@@ -836,7 +836,7 @@ static void virtually(void)
 	make(&t, sleeps_long, NULL);
 	make(&t, calls_at, NULL);
 	runs(&t);
-	CHECK(ended_nr == 2);
+	CHECK_IS(ended_nr, 2);
 }
 
 /* Each call to the system fails once, or from then on. */
@@ -934,8 +934,8 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(argc, argv);
-	CHECK(ucall(nothing, NULL) == -EINVAL);
-	CHECK(pipe2(wire, O_NONBLOCK | O_CLOEXEC) == 0);
+	CHECK_IS(ucall(nothing, NULL), -EINVAL);
+	CHECK_IS(pipe2(wire, O_NONBLOCK | O_CLOEXEC), 0);
 	for (i = 0; i < 8; i++) {
 		counting = i % 2;
 		lanes    = i % 4 < 2 ? 3 : 0;
@@ -944,11 +944,12 @@ int main(int argc, char **argv)
 		else if (!RUNTIME_LINKED)
 			each_fails();	/* first: descriptors keep memory */
 	}
-	CHECK(check_dies("early", ends_too_early, "utime_fini: a thread") == 0);
+	CHECK_IS(check_dies("early", ends_too_early, "utime_fini: a thread"),
+		 0);
 	lanes = 3;
 	if (tiny_has_lanes())
-		CHECK(check_dies("argument", argument_moves,
-				 "ucall: the argument") == 0);
+		CHECK_IS(check_dies("argument", argument_moves,
+			 "ucall: the argument"), 0);
 	counting = false;
 	virtually();
 	window_check("plain_post plain_S1 plain_S3 call_wake call_nap call_complete");

@@ -33,7 +33,7 @@ static void fourth(void *arg)
 	yield_until(&stage, 1);
 	yield();
 	yield();
-	CHECK(get(&stage) == 1);	/* there is no fourth wake */
+	CHECK_IS(get(&stage), 1);	/* there is no fourth wake */
 	SCHED(wake)(arg);
 }
 
@@ -49,7 +49,7 @@ static void kept(int proc_nr)
 	SCHED(wake)(t);
 	make(proc_nr - 1, fourth, t);
 	start_and_finish();
-	CHECK(stage == 2);
+	CHECK_IS(stage, 2);
 }
 
 /* A thread may wake itself any number of times. */
@@ -111,7 +111,7 @@ static void random_wakes(int proc_nr)
 		make((int)i / 2, wakes, (void *)(i + 1));
 	make(0, own, NULL);
 	start_and_finish();
-	CHECK(total == WAITERS + WAKERS + 1);
+	CHECK_IS(total, WAITERS + WAKERS + 1);
 }
 
 /* A tree: each thread makes two, and waits until they say that they live. */
@@ -159,7 +159,7 @@ static void hint(int proc_nr, int thread_nr)
 		make(i, tree, n);
 	}
 	start_and_finish();
-	CHECK(total == 20 * 127);
+	CHECK_IS(total, 20 * 127);
 }
 
 /* Queues grow while they are in use. */
@@ -172,7 +172,7 @@ static void child(void *arg)
 
 	yield();
 	yield();
-	CHECK(tag == (long)(intptr_t)arg);
+	CHECK_IS(tag, (long)(intptr_t)arg);
 	add(&total, 1);
 }
 
@@ -215,7 +215,7 @@ static void growth(int proc_nr)
 		make((int)p, mother, (void *)p);
 		make((int)p, mother, (void *)-1L);
 	}
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	for (i = 0; i < 2; i++) {
 		SCHED(hold)();
 		id[i] = native(native_makes, NULL);
@@ -223,8 +223,8 @@ static void growth(int proc_nr)
 	finish();
 	for (i = 0; i < 2; i++)
 		native_join(id[i]);
-	CHECK(made == (2L * proc_nr + 2) * MANY);
-	CHECK(total == made);
+	CHECK_IS(made, (2L * proc_nr + 2) * MANY);
+	CHECK_IS(total, made);
 }
 
 int main(int argc, char **argv)

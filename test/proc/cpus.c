@@ -72,7 +72,7 @@ int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *mask)
 {
 	int i;
 
-	CHECK(pid == 0);
+	CHECK_IS(pid, 0);
 	__atomic_add_fetch(&kernel.k_asked, 1, __ATOMIC_RELAXED);
 	if (kernel.k_error != 0 || size < (size_t)kernel.k_bits / 8) {
 		errno = kernel.k_error != 0 ? kernel.k_error : EINVAL;
@@ -117,7 +117,7 @@ static int all(void)
 
 static void called(void *arg)
 {
-	CHECK(given == NOTHING);	/* its maker was not pinned */
+	CHECK_IS(given, NOTHING);	/* its maker was not pinned */
 	__atomic_add_fetch((long *)arg, 1, __ATOMIC_RELAXED);
 }
 
@@ -125,9 +125,9 @@ static void where(void *arg)
 {
 	int cpu = *(const int *)arg;
 
-	CHECK(given == cpu);
-	CHECK(ucall(called, &total) == 0);
-	CHECK(given == cpu);
+	CHECK_IS(given, cpu);
+	CHECK_IS(ucall(called, &total), 0);
+	CHECK_IS(given, cpu);
 	CHECK(rr_pinning(0) == 0 && given == all());
 	CHECK(rr_pinning(1) == 0 && given == cpu);
 }
@@ -135,8 +135,8 @@ static void where(void *arg)
 static void nested(void *arg)
 {
 	kernel.k_error = EPERM;		/* ws_init() need not ask again */
-	CHECK(ws_init(0, 0) == 0);
-	CHECK(ws_sched(allowed()) == ws_sched(0));
+	CHECK_IS(ws_init(0, 0), 0);
+	CHECK_IS(ws_sched(allowed()), ws_sched(0));
 	CHECK(allowed() == 1 || ws_sched(allowed() - 1) != ws_sched(0));
 	CHECK(ws_start() == 0 && ws_fini() == 0);
 	kernel.k_error = 0;
@@ -147,7 +147,7 @@ static int workers(void)
 {
 	int nr = 1;
 
-	CHECK(ws_init(0, 0) == 0);
+	CHECK_IS(ws_init(0, 0), 0);
 	while (ws_sched(nr) != ws_sched(0))	/* behind the last: the first */
 		nr++;
 	CHECK(ws_start() == 0 && ws_fini() == 0);
@@ -161,24 +161,24 @@ static void run(int bits)
 	doing("%d bits", bits);
 	kernel.k_bits = bits;
 	total = 0;
-	CHECK(rr_init(2 * allowed(), 0) == 0);
+	CHECK_IS(rr_init(2 * allowed(), 0), 0);
 	for (i = 0; i < 2 * allowed(); i++)
 		CHECK(rr_thread_on(i, where, (void *)&cpus[i % allowed()]));
 	CHECK(rr_start() == 0 && rr_fini() == 0);
-	CHECK(total == 2 * allowed());
-	CHECK(rr_init(2, 0) == 0);
+	CHECK_IS(total, 2 * allowed());
+	CHECK_IS(rr_init(2, 0), 0);
 	CHECK(rr_thread_on(1, nested, NULL) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == 0);
-	CHECK(workers() == allowed());
-	CHECK(given == NOTHING);	/* main() is not a processor */
+	CHECK_IS(workers(), allowed());
+	CHECK_IS(given, NOTHING);	/* main() is not a processor */
 }
 
 static void nowhere(void *arg)
 {
-	CHECK(given == NOTHING);
+	CHECK_IS(given, NOTHING);
 	CHECK(rr_pinning(0) == 0 && rr_pinning(1) == 0);
-	CHECK(given == NOTHING);
-	CHECK(ucall(called, arg) == 0);
+	CHECK_IS(given, NOTHING);
+	CHECK_IS(ucall(called, arg), 0);
 }
 
 /* There is no mask: the scheduler runs, and asks only a few times. */
@@ -188,12 +188,12 @@ static void without(int bits, int error)
 	kernel.k_error = error;
 	kernel.k_asked = 0;
 	total = 0;
-	CHECK(rr_init(2, 0) == 0);
+	CHECK_IS(rr_init(2, 0), 0);
 	CHECK(rr_thread_on(0, nowhere, &total) != NULL);
 	CHECK(rr_thread_on(1, nowhere, &total) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == 0);
 	CHECK(total == 2 && kernel.k_asked <= 10);
-	CHECK(workers() == sysconf(_SC_NPROCESSORS_ONLN));
+	CHECK_IS(workers(), sysconf(_SC_NPROCESSORS_ONLN));
 	kernel.k_error = 0;
 }
 
@@ -202,7 +202,7 @@ static void groups(int nr)
 {
 	doing("groups that allow %d", nr);
 	kernel.k_bits = MOST;
-	CHECK(workers() == nr);
+	CHECK_IS(workers(), nr);
 	memset(file, 0, sizeof file);
 }
 

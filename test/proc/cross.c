@@ -48,7 +48,7 @@ static void ping_pong(int proc_nr, int from, int to, int nr)
 	side[0] = make(from, ping, (void *)0);
 	side[1] = make(to,   ping, (void *)1);
 	start_and_finish();
-	CHECK(ended == 2);
+	CHECK_IS(ended, 2);
 }
 
 /* Exact counts. */
@@ -111,13 +111,13 @@ static void counts(int proc_nr, int thread_nr, int native_nr, int nr)
 		waiter[i] = make((int)i, waits, NULL);
 	for (i = 0; i < thread_nr; i++)
 		make((int)i, thread_wakes, (void *)(check_seed + i));
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	for (i = 0; i < native_nr; i++) {
 		SCHED(hold)();
 		id[i] = native(native_wakes, (void *)(check_seed + 99 + i));
 	}
 	finish();
-	CHECK(ended == WAITERS + thread_nr);
+	CHECK_IS(ended, WAITERS + thread_nr);
 	for (i = 0; i < native_nr; i++)
 		native_join(id[i]);
 }
@@ -152,7 +152,7 @@ static void kick(pthread_t id, int signo)
 
 	while ((rc = pthread_kill(id, signo)) == EAGAIN)
 		check_yield();
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 }
 
 static void *kicker(void *arg)
@@ -181,13 +181,13 @@ static void handlers(void)
 
 	set(&here, 0);
 	set(&received, 0);
-	CHECK(sigaction(SIGRTMIN, &sa, NULL) == 0);
-	CHECK(sigaction(SIGRTMIN + 1, &sa, NULL) == 0);
+	CHECK_IS(sigaction(SIGRTMIN, &sa, NULL), 0);
+	CHECK_IS(sigaction(SIGRTMIN + 1, &sa, NULL), 0);
 	begin(2, 0);
 	for (i = 0; i < 2; i++)
 		target[i] = make((int)i, hit, (void *)i);
 	start_and_finish_with(kicker, NULL);
-	CHECK(received == 4 * KICKS);
+	CHECK_IS(received, 4 * KICKS);
 }
 
 int main(int argc, char **argv)

@@ -35,8 +35,8 @@ static void dead(long stuck)
 {
 	int rc = SCHED(fini)();
 
-	CHECK(rc == (stuck != 0 ? -EDEADLK : 0));
-	CHECK(SCHED(stuck)() == stuck);
+	CHECK_IS(rc, stuck != 0 ? -EDEADLK : 0);
+	CHECK_IS(SCHED(stuck)(), stuck);
 }
 
 /* Some threads end, and some wait forever. */
@@ -52,9 +52,9 @@ static void some(int proc_nr, unsigned *state)
 		make((int)check_random(state) & 7, waits, NULL);
 	for (i = 0; i < end; i++)
 		make(i, i % 2 ? ends : yields, (void *)(intptr_t)i);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	dead(dead_nr);
-	CHECK(ended == end);
+	CHECK_IS(ended, end);
 }
 
 static void never_started(void)
@@ -80,7 +80,7 @@ static thread *joined;
 
 static void joins(void *arg)
 {
-	CHECK(SCHED(join)(joined) == 0);
+	CHECK_IS(SCHED(join)(joined), 0);
 	add(&ended, 1);
 }
 
@@ -96,13 +96,13 @@ static void joinable(void)
 	begin(2, 0);
 	joined = make_joinable(0, waits, NULL);
 	make(1, joins, NULL);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	dead(2);
 
 	begin(2, 0);
 	for (i = 0; i < 10; i++)
 		make_joinable(i, waits, NULL);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	dead(10);
 }
 
@@ -132,9 +132,9 @@ static void run_chain(int proc_nr, int nr, int stuck)
 	for (i = 0; i < stuck; i++)
 		make((int)i, waits, NULL);
 	SCHED(wake)(chain[0]);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	dead(stuck);
-	CHECK(ended == nr);
+	CHECK_IS(ended, nr);
 }
 
 /*
@@ -172,9 +172,9 @@ static void late_waker(int proc_nr, int from, int to)
 	begin(proc_nr, 0);
 	quick_thread = make(to, quick, NULL);
 	slow_thread = make(from, wakes_and_goes_on, &quick_thread);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	dead(0);
-	CHECK(ended == 2);
+	CHECK_IS(ended, 2);
 }
 
 /* One-sided: the woken thread sleeps again at once, while the waker is busy. */
@@ -207,9 +207,9 @@ static void one_sided(int proc_nr, int from, int to, intptr_t nr)
 	begin(proc_nr, 0);
 	quick_thread = make(to, sink, (void *)nr);
 	make(from, source, (void *)nr);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	dead(0);
-	CHECK(ended == 2);
+	CHECK_IS(ended, 2);
 }
 
 /* A native thread has a hold. */
@@ -230,11 +230,11 @@ static void held(void)
 	set(&ended, 0);
 	begin(2, 0);
 	t = make(1, waits, NULL);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	SCHED(hold)();
 	id = native(wakes_later, t);
 	dead(0);
-	CHECK(ended == 1);
+	CHECK_IS(ended, 1);
 	native_join(id);
 }
 
@@ -282,9 +282,9 @@ static void held_by_thread(int runs, int nr)
 		begin(1 + i % 2, 0);
 		make(0, hands_out, (void *)(intptr_t)nr);
 		make(1, waits, NULL);
-		CHECK(SCHED(start)() == 0);
+		CHECK_IS(SCHED(start)(), 0);
 		dead(1);
-		CHECK(ended == 1);
+		CHECK_IS(ended, 1);
 	}
 	set(&stop, 1);
 	native_join(id);
@@ -309,7 +309,7 @@ static void release_race(int proc_nr, intptr_t delay)
 	begin(proc_nr, 0);
 	SCHED(hold)();
 	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	id = native(releases, (void *)delay);
 	SCHED(release)();
 	dead(0);

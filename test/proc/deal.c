@@ -46,7 +46,7 @@ static void make(int nr, void (*f)(void *))
 static void begin(int procs, int hint)
 {
 	doing("procs %d hint %d", procs, hint);
-	CHECK(rr_init(procs, hint) == 0);
+	CHECK_IS(rr_init(procs, hint), 0);
 }
 
 /* Returns how many threads are not on the processor of their neighbour. */
@@ -79,8 +79,8 @@ static int largest(int procs)
 
 static void end(void)
 {
-	CHECK(rr_start() == 0);
-	CHECK(rr_fini() == 0);
+	CHECK_IS(rr_start(), 0);
+	CHECK_IS(rr_fini(), 0);
 }
 
 /*
@@ -94,9 +94,9 @@ static void exact(int procs, int nr)
 		rounds++;
 	begin(procs, nr);
 	make(nr, nothing);
-	CHECK(parted(nr) < procs * rounds);
+	CHECK_THAT(parted(nr), <, procs * rounds);
 	CHECK(nr % procs != 0 || largest(procs) == least(procs));
-	CHECK(largest(procs) <= (nr + procs - 1) / procs);
+	CHECK_THAT(largest(procs), <=, (nr + procs - 1) / procs);
 	end();
 }
 
@@ -109,7 +109,7 @@ static void rings(int procs, int n, int r)
 	make(n * r, nothing);
 	for (i = 1; i < n * r; i++)
 		CHECK(i % n == 0 || proc_of(i) == proc_of(i - 1));
-	CHECK(largest(procs) == least(procs));
+	CHECK_IS(largest(procs), least(procs));
 	end();
 }
 
@@ -117,9 +117,9 @@ static void wrong(int procs, int hint, int nr)
 {
 	begin(procs, hint);
 	make(nr, nothing);
-	CHECK(largest(procs) <= 2 * least(procs) + DEAL_MIN);
+	CHECK_THAT(largest(procs), <=, 2 * least(procs) + DEAL_MIN);
 	/* Chunks are not longer than a part. */
-	CHECK(largest(procs) - least(procs) - 1 <= hint / procs);
+	CHECK_THAT(largest(procs) - least(procs) - 1, <=, hint / procs);
 	end();
 }
 
@@ -131,7 +131,7 @@ static void in_turn(int procs, int hint)
 	begin(procs, hint);
 	make(10 * procs, nothing);
 	for (i = 0; i < 10 * procs; i++)
-		CHECK(proc_of(i) == i % procs);
+		CHECK_IS(proc_of(i), i % procs);
 	end();
 }
 
@@ -146,9 +146,9 @@ static void maker(void *arg)
 		CHECK(threads[i] != NULL);
 	}
 	for (i = 1; i < 50 * procs; i++)
-		CHECK(proc_of(i) == (proc_of(0) + i) % procs);
+		CHECK_IS(proc_of(i), (proc_of(0) + i) % procs);
 	for (i = 0; i < 50 * procs; i++)
-		CHECK(rr_join(threads[i]) == 0);
+		CHECK_IS(rr_join(threads[i]), 0);
 }
 
 /* After the start, a hint only sizes memory. */
@@ -183,7 +183,7 @@ static void member(void *arg)
 	for (i = 0; i < ring_m; i++) {
 		if (i % n == me % n)
 			wake(right);
-		CHECK(rr_wait() == 0);
+		CHECK_IS(rr_wait(), 0);
 		__atomic_add_fetch(&received, 1, __ATOMIC_RELAXED);
 		if (i % n != me % n)
 			wake(right);
@@ -200,7 +200,7 @@ static void article(int procs, int n, int r, int m)
 	make(n * r, member);
 	end();
 	CHECK(sent == (long)n * r * m && received == sent);
-	CHECK(crossed <= sent / 10);
+	CHECK_THAT(crossed, <=, sent / 10);
 }
 
 int main(int argc, char **argv)

@@ -67,14 +67,14 @@ static void enter(long **mine)
 		return;
 	}
 	add(&owners, 1);
-	CHECK(add(*mine, 1) == 1);
+	CHECK_IS(add(*mine, 1), 1);
 }
 
 static void leave(long *mine)
 {
-	CHECK(mine == lane_of_self());
+	CHECK_IS(mine, lane_of_self());
 	if (mine != NULL)
-		CHECK(add(mine, -1) == 0);
+		CHECK_IS(add(mine, -1), 0);
 	add(&ended, 1);
 }
 
@@ -114,7 +114,7 @@ static void spawns(void *arg)
 
 	for (i = 0; i < TASKS; i++) {
 #if defined(WS)
-		CHECK(ws_spawn(task, NULL) == 0);
+		CHECK_IS(ws_spawn(task, NULL), 0);
 #else
 		make(i, task, NULL);
 #endif
@@ -133,9 +133,9 @@ static void joins(void *arg)
 		for (j = 0; j < COUNT(t); j++)
 			t[j] = make_joinable(j, task, NULL);
 		for (j = 0; j < COUNT(t); j++)
-			CHECK(SCHED(join)(t[j]) == 0);
+			CHECK_IS(SCHED(join)(t[j]), 0);
 	}
-	CHECK(get(&ended) >= last + i * j);
+	CHECK_THAT(get(&ended), >=, last + i * j);
 }
 
 /* Waits at little depth, so all threads can be made before any runs. */
@@ -158,7 +158,7 @@ static void generations(void *arg)
 		for (i = 0; i < NR; i++)
 			SCHED(wake)(threads[i]);
 		yield_until(&ended, NR);
-		CHECK(get(&owners) + get(&sharers) == NR);
+		CHECK_IS(get(&owners) + get(&sharers), NR);
 	}
 	CHECK(RUNNING_ON_VALGRIND || get(&owners) >= NR / 2);
 }

@@ -32,7 +32,7 @@ static void newcomer(void *arg)
 	volatile intptr_t mine = (intptr_t)arg;
 
 	wait_one();
-	CHECK(mine == (intptr_t)arg);
+	CHECK_IS(mine, (intptr_t)arg);
 	add(&served, 1);
 }
 
@@ -60,7 +60,7 @@ static thread *joinable_on(int p, void (*f)(void *))
 #endif
 		while (i-- > 0) {
 			SCHED(wake)(t[i]);
-			CHECK(SCHED(join)(t[i]) == 0);
+			CHECK_IS(SCHED(join)(t[i]), 0);
 			add(&ended, -1);
 			t[i] = t[i + 1];
 		}
@@ -80,7 +80,7 @@ static void joins_late(void *arg)
 	until(&computes, 1);
 	SCHED(wake)(t);			/* child has ended */
 	SCHED(wake)(t);
-	CHECK(SCHED(join)(t) == 0);
+	CHECK_IS(SCHED(join)(t), 0);
 	for (i = 0; i < NEW; i++)
 		fresh[i] = make_joinable(0, newcomer, (void *)(intptr_t)i);
 	for (i = 0; i < 4; i++)
@@ -88,12 +88,12 @@ static void joins_late(void *arg)
 	set(&joined, 1);
 	for (i = 0; i < 1000; i++)
 		yield();
-	CHECK(get(&served) == 0);
+	CHECK_IS(get(&served), 0);
 	for (i = 0; i < NEW; i++)
 		SCHED(wake)(fresh[i]);
 	for (i = 0; i < NEW; i++)
-		CHECK(SCHED(join)(fresh[i]) == 0);
-	CHECK(get(&served) == NEW);
+		CHECK_IS(SCHED(join)(fresh[i]), 0);
+	CHECK_IS(get(&served), NEW);
 }
 
 /* The wakes are in an inbox when the thread is joined. */
@@ -129,7 +129,7 @@ static void joins_at_once(void *arg)
 		raise(SIGUSR1);
 		if (i % 3 == 0)
 			yield();
-		CHECK(SCHED(join)(t) == 0);
+		CHECK_IS(SCHED(join)(t), 0);
 		for (times = 0; times < 2; times++)
 			SCHED(wake)(make(times, newcomer, (void *)i));
 	}
@@ -141,7 +141,7 @@ static void at_once(void)
 	ended = served = 0;
 	signal(SIGUSR1, posts);
 	one_thread(2, joins_at_once, NULL);
-	CHECK(served == 2 * ROUNDS);
+	CHECK_IS(served, 2 * ROUNDS);
 }
 
 /* A native thread tells each thread of a pool to stop, some threads twice. */
@@ -155,7 +155,7 @@ static void joins_pool(void *arg)
 
 	yield_until(&told, 1);
 	for (i = 0; i < POOL; i++) {
-		CHECK(SCHED(join)(pool[i]) == 0);
+		CHECK_IS(SCHED(join)(pool[i]), 0);
 		SCHED(wake)(make(i, newcomer, (void *)(intptr_t)i));
 	}
 }
@@ -222,7 +222,7 @@ static void joins_crowd(void *arg)
 			SCHED(wake)(crowd[i]);
 		yield_until(&sent, CROWD);
 		for (i = 0; i < CROWD; i++)
-			CHECK(SCHED(join)(crowd[i]) == 0);
+			CHECK_IS(SCHED(join)(crowd[i]), 0);
 		for (i = 0; i < CROWD; i++)
 			SCHED(wake)(make(i, newcomer, (void *)(intptr_t)i));
 	}
@@ -233,7 +233,7 @@ static void crowds(void)
 	doing("in crowds");
 	served = 0;
 	one_thread(3, joins_crowd, NULL);
-	CHECK(served == ROUNDS / 10 * CROWD);
+	CHECK_IS(served, ROUNDS / 10 * CROWD);
 }
 
 int main(int argc, char **argv)

@@ -150,7 +150,7 @@ static void insist(int (*f)(void), int tries)
 	while ((rc = f()) != 0) {
 		CHECK(rc == -ENOMEM || rc == -EAGAIN || rc == -EINVAL);
 		CHECK(fail_told() > 0 && fail_natives == 0 && get(&ran) == 0);
-		CHECK(tries-- > 0);
+		CHECK_THAT(tries--, >, 0);
 		if (tries == 0)
 			fail_rest();
 	}
@@ -171,7 +171,7 @@ static void scenario(int p)
 	wakes = posted = ran = 0;
 	proc_nr = p;
 	insist(init, TRIES);
-	CHECK(SCHED(stack_size)(640 << 10) == 0);
+	CHECK_IS(SCHED(stack_size)(640 << 10), 0);
 	for (i = 0; i < 2 * PAIRS; i++)
 		partner[i] = make_one(i, turns, &partner[i]);
 	for (i = 0; i < STUCK; i++)
@@ -183,11 +183,11 @@ static void scenario(int p)
 	fail_exempt++;
 	id = native(posts, NULL);
 	fail_exempt--;
-	CHECK(SCHED(fini)() == -EDEADLK);
-	CHECK(SCHED(stuck)() == STUCK);
+	CHECK_IS(SCHED(fini)(), -EDEADLK);
+	CHECK_IS(SCHED(stuck)(), STUCK);
 	native_join(id);
 	CHECK(wakes == 2 * PAIRS * TRIPS && posted == POSTS);
-	CHECK(ran == 2 * PAIRS + 3);
+	CHECK_IS(ran, 2 * PAIRS + 3);
 }
 
 int main(int argc, char **argv)

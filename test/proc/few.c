@@ -66,16 +66,16 @@ static void both(void *arg)
 
 	if (shared == 0)		/* threads run on the native stack */
 		return;
-	CHECK(shared < FEW);
+	CHECK_THAT(shared, <, FEW);
 #if defined(LL) || defined(WS)
 	CHECK(few <= shared && many <= shared);
 #elif defined(PR)		/* it may look later */
 	CHECK(few >= shared && many >= shared);
 #else
 	CHECK(has_limit ? few <= shared : few == FEW);
-	CHECK(many <= shared + LATE);
+	CHECK_THAT(many, <=, shared + LATE);
 #endif
-	CHECK(lanes_of(1) == 1);
+	CHECK_IS(lanes_of(1), 1);
 }
 
 int main(int argc, char **argv)
@@ -83,14 +83,14 @@ int main(int argc, char **argv)
 	struct rlimit most;
 
 	check_start(argc, argv);
-	CHECK(getrlimit(RLIMIT_AS, &most) == 0);
+	CHECK_IS(getrlimit(RLIMIT_AS, &most), 0);
 	has_limit = most.rlim_cur != RLIM_INFINITY;
 	one_thread(1, both, NULL);
 	if (has_limit)
 		return 0;
 	has_limit = true;
 	most.rlim_cur = RLIM_INFINITY - 1;	/* of no effect, but for us */
-	CHECK(setrlimit(RLIMIT_AS, &most) == 0);
+	CHECK_IS(setrlimit(RLIMIT_AS, &most), 0);
 	one_thread(1, both, NULL);
 	return 0;
 }

@@ -69,7 +69,7 @@ int __wrap_getaddrinfo(const char *host, const char *service,
 	while (get(&deaf))
 		usleep(100);
 	rc = __real_getaddrinfo(host, service, hints, list);
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	return rc;
 }
 
@@ -85,7 +85,7 @@ static int look(utime_ns until)
 	struct addrinfo *list = NULL;
 	int rc = u_getaddrinfo("127.0.0.1", "80", NULL, &list, until);
 
-	CHECK((rc == 0) == (list != NULL));
+	CHECK_IS(rc == 0, list != NULL);
 	if (rc == 0)
 		freeaddrinfo(list);
 	return rc;
@@ -97,8 +97,9 @@ static void uses_libc(void *arg)
 	char *block = malloc(5000);
 
 	CHECK(f != NULL && block != NULL);
-	CHECK(fprintf(f, "%d\n", snprintf(block, 5000, "%p", (void *)f)) > 0);
-	CHECK(fclose(f) == 0);
+	CHECK_THAT(fprintf(f, "%d\n", snprintf(block, 5000, "%p", (void *)f)),
+		   >, 0);
+	CHECK_IS(fclose(f), 0);
 	free(block);
 }
 
@@ -120,9 +121,9 @@ static void load(void *arg)
 		SCHED(wake)(busy[!me]);
 		SCHED(wake)(busy[me]);
 		wait_one();
-		CHECK(SCHED(join)(make_joinable(me, nothing, NULL)) == 0);
-		CHECK(ucall(uses_libc, NULL) == 0);
-		CHECK(look(UNEVER) == 0);
+		CHECK_IS(SCHED(join)(make_joinable(me, nothing, NULL)), 0);
+		CHECK_IS(ucall(uses_libc, NULL), 0);
+		CHECK_IS(look(UNEVER), 0);
 	}
 	SCHED(wake)(busy[!me]);		/* the other may sleep */
 	add(&ended, 1);
@@ -152,8 +153,8 @@ static void child_thread(void *arg)
 		yield();
 		add(&turns, 1);
 	}
-	CHECK(SCHED(join)(make_joinable(!me, nothing, NULL)) == 0);
-	CHECK(ucall(uses_libc, NULL) == 0);
+	CHECK_IS(SCHED(join)(make_joinable(!me, nothing, NULL)), 0);
+	CHECK_IS(ucall(uses_libc, NULL), 0);
 	rc = look(UNEVER);
 	CHECK(rc == 0 || (rc == -ECHILD && getpid() != first));
 }
@@ -169,7 +170,7 @@ static void own_scheduler(void (*more)(void *))
 	if (more != NULL)
 		make(0, more, NULL);
 	start_and_finish();
-	CHECK(turns == 2 * TURNS);
+	CHECK_IS(turns, 2 * TURNS);
 }
 
 /*
@@ -190,22 +191,22 @@ static void refused(void)
 {
 	int rc;
 
-	CHECK(SCHED(self)() == NULL);
-	CHECK(SCHED(start)() == -ECHILD);
-	CHECK(SCHED(fini)() == -ECHILD);
-	CHECK(SCHED(stack_size)(65536) == -ECHILD);
-	CHECK(SCHED(preempt)() == -ECHILD);
+	CHECK_IS(SCHED(self)(), NULL);
+	CHECK_IS(SCHED(start)(), -ECHILD);
+	CHECK_IS(SCHED(fini)(), -ECHILD);
+	CHECK_IS(SCHED(stack_size)(65536), -ECHILD);
+	CHECK_IS(SCHED(preempt)(), -ECHILD);
 	errno = 0;
 	CHECK(try_make(1, nothing, NULL) == NULL && errno == ECHILD);
 	errno = 0;
 	CHECK(try_make_joinable(1, nothing, NULL) == NULL && errno == ECHILD);
-	CHECK(SCHED(join)(sleepers[0]) == -ECHILD);
+	CHECK_IS(SCHED(join)(sleepers[0]), -ECHILD);
 	rc = ucall(nothing, NULL);
-	CHECK(rc == (ustack_self() != NULL ? -ECHILD : -EINVAL));
+	CHECK_IS(rc, ustack_self() != NULL ? -ECHILD : -EINVAL);
 	SCHED(hold)();
 	SCHED(release)();
 	wakes_of_parent(NULL);
-	CHECK(SCHED(fini)() == -ECHILD);
+	CHECK_IS(SCHED(fini)(), -ECHILD);
 }
 
 static void grandchild(void *arg)
@@ -213,9 +214,9 @@ static void grandchild(void *arg)
 	pid_t pid = fork();
 	int status;
 
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
-		CHECK(SCHED(fini)() == -ECHILD);
+		CHECK_IS(SCHED(fini)(), -ECHILD);
 		own_scheduler(NULL);
 		_exit(0);
 	}
@@ -227,7 +228,7 @@ static void child(int nr)
 	sigset_t none;
 
 	sigemptyset(&none);
-	CHECK(pthread_sigmask(SIG_SETMASK, &none, NULL) == 0);
+	CHECK_IS(pthread_sigmask(SIG_SETMASK, &none, NULL), 0);
 	check_watch(1);
 	switch (nr % 8) {
 	case 0:
@@ -260,7 +261,7 @@ static void child(int nr)
 static void at_exit(void)
 {
 	if (getpid() != first)
-		CHECK(SCHED(fini)() == -ECHILD);
+		CHECK_IS(SCHED(fini)(), -ECHILD);
 }
 
 /* Forkers. */
@@ -273,7 +274,7 @@ struct forker {
 static void forks(struct forker *f)
 {
 	f->f_pid = fork();
-	CHECK(f->f_pid >= 0);
+	CHECK_THAT(f->f_pid, >=, 0);
 	if (f->f_pid == 0)
 		child(f->f_nr);
 	f->f_nr++;
@@ -285,12 +286,12 @@ static void reaps(void *arg)
 	struct forker *f = arg;
 	int status;
 
-	CHECK(waitpid(f->f_pid, &status, 0) == f->f_pid);
+	CHECK_IS(waitpid(f->f_pid, &status, 0), f->f_pid);
 	check_watch(2);
 	if (status != 0)
 		fprintf(stderr, "child %d: status %#x\n", f->f_nr - 1,
 			(unsigned)status);
-	CHECK(status == 0);
+	CHECK_IS(status, 0);
 }
 
 static void forks_and_reaps(void *arg)
@@ -310,7 +311,7 @@ static void forks_as_thread(void *arg)
 
 	while (f->f_nr < EACH) {
 		forks(f);
-		CHECK(ucall(reaps, f) == 0);
+		CHECK_IS(ucall(reaps, f), 0);
 		yield();
 	}
 	add(&forking, -1);
@@ -318,7 +319,7 @@ static void forks_as_thread(void *arg)
 
 static void forks_by_call(void *arg)
 {
-	CHECK(ucall(forks_and_reaps, arg) == 0);
+	CHECK_IS(ucall(forks_and_reaps, arg), 0);
 	add(&forking, -1);
 }
 
@@ -337,7 +338,7 @@ static void all_end(void *arg)
 	yield_until(&ended, 2);
 	for (i = 0; i < 2; i++) {
 		SCHED(wake)(sleepers[i]);
-		CHECK(SCHED(join)(sleepers[i]) == 0);
+		CHECK_IS(SCHED(join)(sleepers[i]), 0);
 	}
 }
 
@@ -358,13 +359,13 @@ static void under_load(void)
 	make(0, all_end, NULL);
 	SCHED(hold)();
 	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	id = native(forks_outside, &forker[3]);
 	forks_outside(&forker[4]);
 	finish();
 	native_join(id);
 	for (i = 0; i < COUNT(forker); i++)
-		CHECK(forker[i].f_nr == EACH);
+		CHECK_IS(forker[i].f_nr, EACH);
 }
 
 /* Children during a look-up, and after it. */
@@ -375,10 +376,10 @@ static void looks(void *arg)
 {
 	int fd;
 
-	CHECK(look(uafter(20 * UTIME_S)) == wanted);
+	CHECK_IS(look(uafter(20 * UTIME_S)), wanted);
 	fd = u_open("/dev/null", O_RDWR | O_CLOEXEC, 0, UNEVER);
 	CHECK(fd >= 0 && close(fd) == 0);
-	CHECK(ucall(uses_libc, NULL) == 0);
+	CHECK_IS(ucall(uses_libc, NULL), 0);
 	set(&turns, 1);
 }
 
@@ -387,17 +388,17 @@ static void forks_to_look(int rc, int nested)
 	int status;
 	pid_t pid = fork();
 
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
 		check_watch(1);
 		wanted = rc;
 		if (SCHED(self)() == NULL && ustack_self() != NULL)
-			CHECK(look(UNEVER) == -ECHILD);	/* it is no thread */
+			CHECK_IS(look(UNEVER), -ECHILD); /* it is no thread */
 		else
-			CHECK(look(UNEVER) == wanted);
+			CHECK_IS(look(UNEVER), wanted);
 		set(&turns, 0);
 		one_thread(1, looks, NULL);
-		CHECK(get(&turns) == 1);
+		CHECK_IS(get(&turns), 1);
 		if (nested > 0)
 			forks_to_look(rc, nested - 1);
 		_exit(0);
@@ -407,7 +408,7 @@ static void forks_to_look(int rc, int nested)
 
 static void *looks_natively(void *arg)
 {
-	CHECK(look(UNEVER) == 0);
+	CHECK_IS(look(UNEVER), 0);
 	return arg;
 }
 
@@ -424,10 +425,10 @@ static void forks_in_look(void *arg)
 	set(&asked, 0);
 	set(&freed, 0);
 	set(&deaf, 1);
-	CHECK(uscope_begin(&s, UNEVER) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
 	make(0, cancels, s);
-	CHECK(look(UNEVER) == -ECANCELED);
-	CHECK(uscope_end(&s) == -ECANCELED);
+	CHECK_IS(look(UNEVER), -ECANCELED);
+	CHECK_IS(uscope_end(&s), -ECANCELED);
 	forks_to_look(-ECHILD, 1);
 	set(&deaf, 0);
 	yield_until(&freed, 1);
@@ -458,8 +459,8 @@ static void spawns(void *arg)
 	int status;
 	pid_t pid;
 
-	CHECK(system("true") == 0);
-	CHECK(posix_spawn(&pid, "/bin/true", NULL, NULL, argv, environ) == 0);
+	CHECK_IS(system("true"), 0);
+	CHECK_IS(posix_spawn(&pid, "/bin/true", NULL, NULL, argv, environ), 0);
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	pid = vfork();
 	if (pid == 0) {
@@ -468,7 +469,7 @@ static void spawns(void *arg)
 	}
 	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
 	yield();
-	CHECK(SCHED(self)() == (thread *)ustack_self());
+	CHECK_IS(SCHED(self)(), (thread *)ustack_self());
 }
 
 static void spawned(void)
@@ -491,13 +492,13 @@ static void not_started(void)
 	begin(2, 0);
 	own[0] = make(0, child_thread, (void *)0);
 	pid = fork();
-	CHECK(pid >= 0);
-	CHECK(SCHED(init)(2, 0) == -EBUSY);
+	CHECK_THAT(pid, >=, 0);
+	CHECK_IS(SCHED(init)(2, 0), -EBUSY);
 	own[1] = make(1, child_thread, (void *)1);
 	rc = SCHED(start)();
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	finish();
-	CHECK(turns == 2 * TURNS);
+	CHECK_IS(turns, 2 * TURNS);
 	if (pid == 0)
 		_exit(0);
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
@@ -541,7 +542,7 @@ static void forks_watched(void *arg)
 
 	usleep(50000);
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
 		check_watch(1);
 		turns = 3;
@@ -574,8 +575,8 @@ static NOINLINE void deeply(int (*f)(void))
 
 	memset(room, 1, sizeof room);
 	__asm__ volatile("" : : "r"(room) : "memory");
-	CHECK(f() == 0);
-	CHECK(room[check_hash(1, 2) % DEEP] == 1);
+	CHECK_IS(f(), 0);
+	CHECK_IS(room[check_hash(1, 2) % DEEP], 1);
 }
 
 /*
@@ -593,12 +594,12 @@ static pid_t fork_locked(void)
 	if (has_blocked)
 		deeply(SCHED(yield));	/* else its end would free a buffer */
 	its = uproc_of(STRUCT(me))->p_set;
-	CHECK(pthread_mutex_lock(&its->set_lock) == 0);
-	CHECK(pthread_mutex_lock(&its->set_mem.m_lock) == 0);
+	CHECK_IS(pthread_mutex_lock(&its->set_lock), 0);
+	CHECK_IS(pthread_mutex_lock(&its->set_mem.m_lock), 0);
 	pid = fork();
 	if (pid != 0) {
-		CHECK(pthread_mutex_unlock(&its->set_mem.m_lock) == 0);
-		CHECK(pthread_mutex_unlock(&its->set_lock) == 0);
+		CHECK_IS(pthread_mutex_unlock(&its->set_mem.m_lock), 0);
+		CHECK_IS(pthread_mutex_unlock(&its->set_lock), 0);
 	}
 	return pid;
 }
@@ -609,13 +610,13 @@ static void dies_in_child(void *arg)
 	pid_t pid = fork_locked();
 	int status;
 
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
 		check_watch(1);
 		goes_on();
 		return;
 	}
-	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK_IS(waitpid(pid, &status, 0), pid);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 	abort();
 }
@@ -713,7 +714,7 @@ int main(int argc, char **argv)
 	check_quiet();
 	check_forks();
 	first = getpid();
-	CHECK(atexit(at_exit) == 0);
+	CHECK_IS(atexit(at_exit), 0);
 	not_started();
 	spawned();
 	watched();

@@ -42,7 +42,7 @@ static pthread_t native(void *(*f)(void *), void *arg)
 {
 	pthread_t id;
 
-	CHECK(pthread_create(&id, NULL, f, arg) == 0);
+	CHECK_IS(pthread_create(&id, NULL, f, arg), 0);
 	return id;
 }
 
@@ -51,9 +51,9 @@ static void reap(pid_t pid)
 	int status;
 
 	while (waitpid(pid, &status, 0) != pid)
-		CHECK(errno == EINTR);
+		CHECK_IS(errno, EINTR);
 	check_watch(2);
-	CHECK(status == 0);
+	CHECK_IS(status, 0);
 }
 
 /* The registry. */
@@ -79,7 +79,7 @@ static int wanted;
 
 static void is_as_wanted(struct ulock *l)
 {
-	CHECK(__atomic_load_n(&l->l_state, __ATOMIC_RELAXED) == wanted);
+	CHECK_IS(__atomic_load_n(&l->l_state, __ATOMIC_RELAXED), wanted);
 }
 
 static void looks_at(int site, int when)
@@ -96,7 +96,7 @@ static void forks_in_handler(int signo)
 	pid_t pid;
 
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0)
 		_exit(0);
 	reap(pid);
@@ -108,7 +108,7 @@ static void inner_before(void)
 	if (raises) {
 		raises = false;
 		looks  = false;
-		CHECK(raise(SIGUSR1) == 0);
+		CHECK_IS(raise(SIGUSR1), 0);
 		looks  = true;
 		looks_at(INNER, 0);
 	}
@@ -150,8 +150,8 @@ WRAP(int, pthread_atfork, void (*before)(void), void (*parent)(void),
 /* Registers before the library, whose handlers then are those of this file. */
 __attribute__((constructor(101))) static void first(void)
 {
-	CHECK(ufork_all.a_first == NULL);
-	CHECK(pthread_atfork(inner_before, inner_parent, inner_child) == 0);
+	CHECK_IS(ufork_all.a_first, NULL);
+	CHECK_IS(pthread_atfork(inner_before, inner_parent, inner_child), 0);
 	refuses = true;
 }
 
@@ -161,10 +161,10 @@ static void not_watched(void)
 	struct engine_config c = { .c_workers = 1 };
 
 	CHECK(ufork_all.a_first != NULL && !ufork_all.a_watched);
-	CHECK(ufork_watch() == -ENOMEM);
+	CHECK_IS(ufork_watch(), -ENOMEM);
 	CHECK(rr_init(1, 0) == -ENOMEM && ll_init(1, 0) == -ENOMEM);
 	CHECK(ws_init(1, 0) == -ENOMEM && engine_init(&c) == -ENOMEM);
-	CHECK(usignal_watch(SIGUSR2) == -ENOMEM);
+	CHECK_IS(usignal_watch(SIGUSR2), -ENOMEM);
 	refuses = false;
 	CHECK(ufork_watch() == 0 && ufork_all.a_watched);
 }
@@ -172,7 +172,7 @@ static void not_watched(void)
 static void counts_lock(struct ulock *l)
 {
 	lock_nr++;
-	CHECK(__atomic_load_n(&l->l_state, __ATOMIC_RELAXED) == 0);
+	CHECK_IS(__atomic_load_n(&l->l_state, __ATOMIC_RELAXED), 0);
 }
 
 static void in_order(void)
@@ -186,19 +186,19 @@ static void in_order(void)
 
 	for (f = ufork_all.a_first; f != NULL; f = f->f_next)
 		has |= (unsigned)(f->f_lock != NULL) << f->f_rank;
-	CHECK((has & wants) == wants);
+	CHECK_IS(has & wants, wants);
 	each_lock(counts_lock);
-	CHECK(lock_nr > 256);
+	CHECK_THAT(lock_nr, >, 256);
 	for (f = ufork_all.a_first; f->f_next != NULL; f = f->f_next)
-		CHECK(f->f_rank <= f->f_next->f_rank);
-	CHECK(pthread_atfork(outer_before, outer_parent, outer_child) == 0);
+		CHECK_THAT(f->f_rank, <=, f->f_next->f_rank);
+	CHECK_IS(pthread_atfork(outer_before, outer_parent, outer_child), 0);
 }
 
 static void fork_once(void)
 {
 	pid_t pid = fork();
 
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
 		CHECK(!looks || seen[OUTER][2] == 1);
 		_exit(0);
@@ -220,7 +220,7 @@ static void taken_and_free(void)
 	fork_once();
 	CHECK(!raises);
 	looks = false;
-	CHECK(raise(SIGUSR1) == 0);
+	CHECK_IS(raise(SIGUSR1), 0);
 }
 
 /* The locks one by one: each fork waits for a holder in another thread. */
@@ -254,12 +254,12 @@ static void waits_for_holder(struct ulock *l)
 	while (__atomic_load_n(&phase, __ATOMIC_SEQ_CST) == 0)
 		check_yield();
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
 		CHECK(half == 0 && l->l_state == 0);
 		_exit(0);
 	}
-	CHECK(pthread_join(id, NULL) == 0);
+	CHECK_IS(pthread_join(id, NULL), 0);
 	reap(pid);
 }
 
@@ -269,8 +269,8 @@ static void handler_in_holder(struct ulock *l)
 	if (skip++ % 64 != 0)
 		return;
 	ulock_get(l);
-	CHECK(raise(SIGUSR1) == 0);
-	CHECK(l->l_state == 1);
+	CHECK_IS(raise(SIGUSR1), 0);
+	CHECK_IS(l->l_state, 1);
 	ulock_put(l);
 	wanted = 0;
 	each_lock(is_as_wanted);
@@ -283,7 +283,7 @@ static void quits(void)
 
 	__atomic_fetch_add(&quitters, 1, __ATOMIC_ACQ_REL);
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
 		uchan_free(uchan_make(4, 1));
 		_exit(0);
@@ -294,7 +294,7 @@ static void quits(void)
 
 static void registry(void)
 {
-	CHECK(signal(SIGUSR1, forks_in_handler) != SIG_ERR);
+	CHECK_THAT(signal(SIGUSR1, forks_in_handler), !=, SIG_ERR);
 	in_order();
 	taken_and_free();
 	each_lock(waits_for_holder);
@@ -325,8 +325,8 @@ static void uses_generators(void)
 		CHECK((g[i] = ugen_make(counts_to_3, NULL, sizeof(int))) != NULL);
 	for (i = 0; i < COUNT(g); i++) {
 		for (j = 0; j < i % 4 && (v = ugen_next(g[i])) != NULL; j++)
-			CHECK(*v == j);
-		CHECK(ugen_free(g[i]) == 0);
+			CHECK_IS(*v, j);
+		CHECK_IS(ugen_free(g[i]), 0);
 	}
 	ugen_trim();
 }
@@ -352,8 +352,8 @@ static void uses_keys(int *room)
 
 	CHECK(ukey_make(&mine, set_to_1) == 0 && ukey_free(mine) == 0);
 	*room = 0;
-	CHECK(uthread_make(&t, keeps, room, "keeps") == 0);
-	CHECK(uthread_join(t, &result, UNEVER) == 0);
+	CHECK_IS(uthread_make(&t, keeps, room, "keeps"), 0);
+	CHECK_IS(uthread_join(t, &result, UNEVER), 0);
 	CHECK(result == room && *room == 1);
 }
 
@@ -379,17 +379,17 @@ static int partner(void *arg)
 	int v;
 
 	CHECK(uchan_recv(h->c[0], &v, UNEVER) == 0 && v == 1);
-	CHECK(uchan_send(h->c[1], &v, UNEVER) == 0);
-	CHECK(umutex_lock(&h->mutex, UNEVER) == 0);
+	CHECK_IS(uchan_send(h->c[1], &v, UNEVER), 0);
+	CHECK_IS(umutex_lock(&h->mutex, UNEVER), 0);
 	h->said = 1;
 	ucond_signal(&h->cond);
 	umutex_unlock(&h->mutex);
-	CHECK(usem_wait(&h->sem, UNEVER) == 0);
-	CHECK(urw_read(&h->rw, UNEVER) == 0);
+	CHECK_IS(usem_wait(&h->sem, UNEVER), 0);
+	CHECK_IS(urw_read(&h->rw, UNEVER), 0);
 	urw_unlock(&h->rw);
-	CHECK(u_read(h->fd[1], &byte, 1, UNEVER) == 1);
-	CHECK(u_write(h->fd[1], &byte, 1, UNEVER) == 1);
-	CHECK(ubarrier_wait(&h->barrier, UNEVER) >= 0);
+	CHECK_IS(u_read(h->fd[1], &byte, 1, UNEVER), 1);
+	CHECK_IS(u_write(h->fd[1], &byte, 1, UNEVER), 1);
+	CHECK_THAT(ubarrier_wait(&h->barrier, UNEVER), >=, 0);
 	ugroup_done(&h->group);
 	return 0;
 }
@@ -401,21 +401,21 @@ static void answers(struct shared *h)
 	char byte = 7;
 	int v = 1;
 
-	CHECK(uchan_send(h->c[0], &v, UNEVER) == 0);
-	CHECK(uselect(a, 2, UNEVER) == 0);
-	CHECK(umutex_lock(&h->mutex, UNEVER) == 0);
+	CHECK_IS(uchan_send(h->c[0], &v, UNEVER), 0);
+	CHECK_IS(uselect(a, 2, UNEVER), 0);
+	CHECK_IS(umutex_lock(&h->mutex, UNEVER), 0);
 	while (!h->said)
-		CHECK(ucond_wait(&h->cond, &h->mutex, UNEVER) == 0);
+		CHECK_IS(ucond_wait(&h->cond, &h->mutex, UNEVER), 0);
 	umutex_unlock(&h->mutex);
-	CHECK(usem_post(&h->sem) == 0);
-	CHECK(urw_write(&h->rw, UNEVER) == 0);
+	CHECK_IS(usem_post(&h->sem), 0);
+	CHECK_IS(urw_write(&h->rw, UNEVER), 0);
 	urw_unlock(&h->rw);
-	CHECK(u_write(h->fd[0], &byte, 1, UNEVER) == 1);
-	CHECK(u_poll(&p, 1, UNEVER) == 1);
-	CHECK(u_read(h->fd[0], &byte, 1, UNEVER) == 1);
-	CHECK(ubarrier_wait(&h->barrier, UNEVER) >= 0);
-	CHECK(ugroup_wait(&h->group, UNEVER) == 0);
-	CHECK(usem_wait(&h->sem, uafter(1000)) == -ETIMEDOUT);
+	CHECK_IS(u_write(h->fd[0], &byte, 1, UNEVER), 1);
+	CHECK_IS(u_poll(&p, 1, UNEVER), 1);
+	CHECK_IS(u_read(h->fd[0], &byte, 1, UNEVER), 1);
+	CHECK_THAT(ubarrier_wait(&h->barrier, UNEVER), >=, 0);
+	CHECK_IS(ugroup_wait(&h->group, UNEVER), 0);
+	CHECK_IS(usem_wait(&h->sem, uafter(1000)), -ETIMEDOUT);
 }
 
 static void uses_waits(struct shared *h)
@@ -425,16 +425,16 @@ static void uses_waits(struct shared *h)
 
 	for (i = 0; i < 2; i++)
 		CHECK((h->c[i] = uchan_make(sizeof(int), 0)) != NULL);
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, h->fd) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, h->fd), 0);
 	h->barrier = (struct ubarrier)UBARRIER(2);
-	CHECK(ugroup_add(&h->group, 1) == 0);
-	CHECK(uscope_begin(&s, UNEVER) == 0);
-	CHECK(uscope_go(s, partner, h) == 0);
+	CHECK_IS(ugroup_add(&h->group, 1), 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
+	CHECK_IS(uscope_go(s, partner, h), 0);
 	answers(h);
-	CHECK(uscope_end(&s) == 0);
+	CHECK_IS(uscope_end(&s), 0);
 	for (i = 0; i < 2; i++) {
 		uchan_free(h->c[i]);
-		CHECK(u_close(h->fd[i]) == 0);
+		CHECK_IS(u_close(h->fd[i]), 0);
 	}
 }
 
@@ -447,13 +447,13 @@ static void uses_all(void *arg)
 	uses_keys(&h->room);
 	uses_waits(h);
 	if (arg == NULL) {
-		CHECK(usignal_watch(SIGUSR2) == 0);
-		CHECK(kill(getpid(), SIGUSR2) == 0);
-		CHECK(usignal_wait(UNEVER) == SIGUSR2);
-		CHECK(usignal_unwatch(SIGUSR2) == 0);
+		CHECK_IS(usignal_watch(SIGUSR2), 0);
+		CHECK_IS(kill(getpid(), SIGUSR2), 0);
+		CHECK_IS(usignal_wait(UNEVER), SIGUSR2);
+		CHECK_IS(usignal_unwatch(SIGUSR2), 0);
 	}
 	CHECK(ucall(set_to_1, &h->said) == 0 && h->said == 1);
-	CHECK(u_sleep(uafter(1000)) == 0);
+	CHECK_IS(u_sleep(uafter(1000)), 0);
 	free(h);
 }
 
@@ -474,8 +474,7 @@ static void looks_at_task(engine_id id)
 	static __thread struct engine_stack k;
 
 	do
-		CHECK(engine_get_call_stack(id, &k, false,
-					    UNEVER) == 0);
+		CHECK_IS(engine_get_call_stack(id, &k, false, UNEVER), 0);
 	while (k.k_stage != ENGINE_WAITS);
 }
 
@@ -484,7 +483,7 @@ static engine_id spawn(int (*f)(void *), void *arg)
 	struct engine_job j = { .j_f = f, .j_arg = arg };
 	engine_id id;
 
-	CHECK(engine_spawn(&j, &id, UNEVER) == 0);
+	CHECK_IS(engine_spawn(&j, &id, UNEVER), 0);
 	return id;
 }
 
@@ -495,11 +494,11 @@ static void uses_engine(void)
 	int result;
 
 	looks_at_task(waits);
-	CHECK(engine_bus_push("name", "text", 5, NULL, NULL) == 0);
-	CHECK(engine_bus_pop("name", &data, NULL) == 0);
-	CHECK(engine_bus_unpin(data) == 0);
+	CHECK_IS(engine_bus_push("name", "text", 5, NULL, NULL), 0);
+	CHECK_IS(engine_bus_pop("name", &data, NULL), 0);
+	CHECK_IS(engine_bus_unpin(data), 0);
 	CHECK(engine_wait(all, &result, UNEVER) == 0 && result == 7);
-	CHECK(engine_cancel(waits) >= 0);
+	CHECK_THAT(engine_cancel(waits), >=, 0);
 	CHECK(engine_wait(waits, &result, UNEVER) == 0 && result == -ECANCELED);
 	CHECK(engine_free(all) == 0 && engine_free(waits) == 0);
 }
@@ -511,7 +510,7 @@ static void engine_begins(int workers)
 		.c_shared_memory = 1 << 20
 	};
 
-	CHECK(engine_init(&c) == 0);
+	CHECK_IS(engine_init(&c), 0);
 }
 
 static void engine_ends(void)
@@ -548,8 +547,8 @@ static void refused(void)
 {
 	struct engine_stack k;
 
-	CHECK(engine_get_call_stack(1, &k, false, UNOW) == -ECHILD);
-	CHECK(engine_bus_clear() == -ECHILD);
+	CHECK_IS(engine_get_call_stack(1, &k, false, UNOW), -ECHILD);
+	CHECK_IS(engine_bus_clear(), -ECHILD);
 }
 
 static void uses_child(void)
@@ -557,11 +556,11 @@ static void uses_child(void)
 	sigset_t none;
 
 	sigemptyset(&none);
-	CHECK(pthread_sigmask(SIG_SETMASK, &none, NULL) == 0);
+	CHECK_IS(pthread_sigmask(SIG_SETMASK, &none, NULL), 0);
 	check_watch(1);
 	refused();
 	schedulers();
-	CHECK(pthread_join(native(engine, NULL), NULL) == 0);
+	CHECK_IS(pthread_join(native(engine, NULL), NULL), 0);
 }
 
 static void child(bool below)
@@ -571,7 +570,7 @@ static void child(bool below)
 	uses_child();
 	if (below) {
 		pid = fork();
-		CHECK(pid >= 0);
+		CHECK_THAT(pid, >=, 0);
 		if (pid == 0) {
 			schedulers();
 			_exit(0);
@@ -594,9 +593,9 @@ static void churn(void *arg)
 	while (get(&forking) > 0) {
 		uses_generators();
 		CHECK(ukey_make(&mine, NULL) == 0 && ukey_free(mine) == 0);
-		CHECK(usem_wait(&contended, UNEVER) == 0);
-		CHECK(usem_post(&contended) == 0);
-		CHECK(rr_yield() == 0);
+		CHECK_IS(usem_wait(&contended, UNEVER), 0);
+		CHECK_IS(usem_post(&contended), 0);
+		CHECK_IS(rr_yield(), 0);
 	}
 }
 
@@ -609,10 +608,10 @@ static void churn_all(void *arg)
 static void *churn_natively(void *arg)
 {
 	while (get(&forking) > 0) {
-		CHECK(usignal_watch(SIGUSR2) == 0);
-		CHECK(usignal_unwatch(SIGUSR2) == 0);
-		CHECK(usem_wait(&contended, UNEVER) == 0);
-		CHECK(usem_post(&contended) == 0);
+		CHECK_IS(usignal_watch(SIGUSR2), 0);
+		CHECK_IS(usignal_unwatch(SIGUSR2), 0);
+		CHECK_IS(usem_wait(&contended, UNEVER), 0);
+		CHECK_IS(usem_post(&contended), 0);
 	}
 	return arg;
 }
@@ -631,12 +630,12 @@ static pthread_rwlock_t not_started = PTHREAD_RWLOCK_INITIALIZER;
 static void *churn_pollers(void *arg)
 {
 	while (get(&forking) > 0) {
-		CHECK(pthread_rwlock_wrlock(&not_started) == 0);
-		CHECK(ll_init(1, 0) == 0);
+		CHECK_IS(pthread_rwlock_wrlock(&not_started), 0);
+		CHECK_IS(ll_init(1, 0), 0);
 		CHECK(ll_thread_init(uses_all, &key, 0) != NULL);
-		CHECK(ll_start() == 0);
-		CHECK(pthread_rwlock_unlock(&not_started) == 0);
-		CHECK(ll_fini() == 0);
+		CHECK_IS(ll_start(), 0);
+		CHECK_IS(pthread_rwlock_unlock(&not_started), 0);
+		CHECK_IS(ll_fini(), 0);
 	}
 	return arg;
 }
@@ -649,12 +648,12 @@ static void forks(void *arg)
 	int i;
 
 	for (i = 0; i < EACH; i++) {
-		CHECK(pthread_rwlock_rdlock(&not_started) == 0);
+		CHECK_IS(pthread_rwlock_rdlock(&not_started), 0);
 		pid = fork();
-		CHECK(pid >= 0);
+		CHECK_THAT(pid, >=, 0);
 		if (pid == 0)
 			child(i % 8 == 0);
-		CHECK(pthread_rwlock_unlock(&not_started) == 0);
+		CHECK_IS(pthread_rwlock_unlock(&not_started), 0);
 		reap(pid);
 	}
 	add(arg, -1);
@@ -662,7 +661,7 @@ static void forks(void *arg)
 
 static void forks_by_call(void *arg)
 {
-	CHECK(ucall(forks, arg) == 0);
+	CHECK_IS(ucall(forks, arg), 0);
 }
 
 static int forks_as_task(void *arg)
@@ -684,15 +683,15 @@ static void everything(void)
 	int i;
 
 	set(&forking, 5);
-	CHECK(ukey_make(&key, set_to_1) == 0);
+	CHECK_IS(ukey_make(&key, set_to_1), 0);
 	engine_begins(2);
-	CHECK(rr_init(3, 0) == 0);
+	CHECK_IS(rr_init(3, 0), 0);
 	CHECK(rr_thread_on(0, churn, NULL) && rr_thread_on(1, churn, NULL));
 	CHECK(rr_thread_on(1, churn_all, &key) != NULL);
 	CHECK(rr_thread_on(2, forks, &forking) != NULL);
 	CHECK(rr_thread_on(0, forks_by_call, &forking) != NULL);
 	rr_hold();
-	CHECK(rr_start() == 0);
+	CHECK_IS(rr_start(), 0);
 	task  = spawn(forks_as_task, &forking);
 	id[0] = native(churn_natively, NULL);
 	id[1] = native(churn_natively, NULL);
@@ -701,11 +700,11 @@ static void everything(void)
 	id[4] = native(forks_natively, &forking);
 	forks(&forking);
 	for (i = 0; i < COUNT(id); i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
-	CHECK(engine_wait(task, NULL, UNEVER) == 0);
-	CHECK(engine_free(task) == 0);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
+	CHECK_IS(engine_wait(task, NULL, UNEVER), 0);
+	CHECK_IS(engine_free(task), 0);
 	rr_release();
-	CHECK(rr_fini() == 0);
+	CHECK_IS(rr_fini(), 0);
 	engine_ends();
 }
 

@@ -76,7 +76,7 @@ static void measure(void)
 	long sum = slices();
 	long held = (long)umem_held(memory());
 
-	CHECK(held <= sum + sum / 2 + CACHED);
+	CHECK_THAT(held, <=, sum + sum / 2 + CACHED);
 	if (sum > most_slices) {
 		most_slices = sum;
 		most_held   = held;
@@ -94,8 +94,8 @@ static void measures(void *arg)
 		yield();
 	}
 	held = (long)umem_held(memory());
-	CHECK(held <= CACHED);
-	CHECK(most_held > LEAST);
+	CHECK_THAT(held, <=, CACHED);
+	CHECK_THAT(most_held, >, LEAST);
 	CHECK(LEAST == 0 ||
 	      resident() <= most_pages - most_held / KB / 2);
 }
@@ -160,7 +160,7 @@ static NOINLINE long parse(int depth, long sum)
 		yield();
 	if (depth < 2000)
 		sum += parse(depth + 1, sum % 7) & 1;
-	CHECK(here == depth);
+	CHECK_IS(here, depth);
 	return sum + 1;
 }
 
@@ -210,7 +210,7 @@ static void program(const char *name, void (*f)(void *), int threads_nr,
 	ended = 0;
 	most_slices = most_held = most_pages = 0;
 	begin(1, nr);
-	CHECK(SCHED(stack_size)(1 << 20) == 0);
+	CHECK_IS(SCHED(stack_size)(1 << 20), 0);
 	make(0, no_own_lanes, NULL);
 	for (i = 0; i < nr; i++)
 		threads[i] = make(0, f, &threads[i]);

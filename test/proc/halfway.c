@@ -39,7 +39,7 @@ static char state_of(pid_t tid)
 	if (f == NULL)
 		return 0;
 	text[fread(text, 1, sizeof text - 1, f)] = 0;
-	CHECK(fclose(f) == 0);
+	CHECK_IS(fclose(f), 0);
 	at = strrchr(text, ')');
 	return at != NULL ? at[2] : 0;
 }
@@ -134,7 +134,7 @@ static void look(int proc_nr)
 	begin(proc_nr, 0);
 	t = make(0, posted_to, NULL);
 	start_and_finish_with(poster, &t);
-	CHECK(half == ROUNDS);
+	CHECK_IS(half, ROUNDS);
 }
 
 #if defined(WS)

@@ -33,7 +33,7 @@ static void gets(void *arg)
 {
 	(void)arg;
 	add(&ready, 1);
-	CHECK(usem_wait(&sem, UNEVER) == 0);
+	CHECK_IS(usem_wait(&sem, UNEVER), 0);
 }
 
 /* The deadline is a year off; a message comes before. */
@@ -41,7 +41,7 @@ static void sleeps(void *arg)
 {
 	(void)arg;
 	add(&ready, 1);
-	CHECK(usem_wait(&sem, uafter(365 * 86400 * UTIME_S)) == 0);
+	CHECK_IS(usem_wait(&sem, uafter(365 * 86400 * UTIME_S)), 0);
 }
 
 static void reads(void *arg)
@@ -50,7 +50,7 @@ static void reads(void *arg)
 
 	(void)arg;
 	add(&ready, 1);
-	CHECK(u_read(ends[0], &byte, 1, UNEVER) == 1);
+	CHECK_IS(u_read(ends[0], &byte, 1, UNEVER), 1);
 }
 
 static utime_ns cpu_of(const struct rusage *r)
@@ -66,16 +66,16 @@ static void idle(void)
 	long switches;
 	utime_ns cpu;
 
-	CHECK(u_sleep(uafter(LAST / 10)) == 0);	/* all have come to rest */
-	CHECK(getrusage(RUSAGE_SELF, &before) == 0);
-	CHECK(u_sleep(uafter(LAST)) == 0);
-	CHECK(getrusage(RUSAGE_SELF, &after) == 0);
+	CHECK_IS(u_sleep(uafter(LAST / 10)), 0); /* all have come to rest */
+	CHECK_IS(getrusage(RUSAGE_SELF, &before), 0);
+	CHECK_IS(u_sleep(uafter(LAST)), 0);
+	CHECK_IS(getrusage(RUSAGE_SELF, &after), 0);
 	switches = after.ru_nvcsw - before.ru_nvcsw;
 	cpu = cpu_of(&after) - cpu_of(&before);
 	printf("kinds %d: %ld sleeps, %ld us\n", kinds, switches,
 	       (long)(cpu / UTIME_US));
-	CHECK(switches <= SWITCHES);
-	CHECK(cpu <= LAST / 5);
+	CHECK_THAT(switches, <=, SWITCHES);
+	CHECK_THAT(cpu, <=, LAST / 5);
 }
 
 static void first(void *arg)
@@ -96,9 +96,9 @@ static void first(void *arg)
 		yield();
 	idle();
 	for (i = 0; i < posts; i++)
-		CHECK(usem_post(&sem) == 0);
+		CHECK_IS(usem_post(&sem), 0);
 	for (i = 0; i < bytes; i++)
-		CHECK(u_write(ends[1], "x", 1, UNEVER) == 1);
+		CHECK_IS(u_write(ends[1], "x", 1, UNEVER), 1);
 }
 
 int main(int argc, char **argv)
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	for (kinds = 0; kinds < KINDS; kinds++) {
 		p = 1 + kinds % 2;
-		CHECK(pipe(ends) == 0);
+		CHECK_IS(pipe(ends), 0);
 		ready = 0;
 		one_thread(p, first, (void *)(intptr_t)p);
 		CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);

@@ -77,7 +77,8 @@ static void *kicker(void *arg)
 
 	for (i = 0; __atomic_load_n(&next_signal, __ATOMIC_RELAXED) < SIGNALS;
 	     i++) {
-		CHECK(pthread_kill(k->k_id[i % (PRODUCERS + 1)], SIGUSR1) == 0);
+		CHECK_IS(pthread_kill(k->k_id[i % (PRODUCERS + 1)], SIGUSR1),
+			 0);
 		if (i % 16 == 0)
 			check_yield();
 	}
@@ -107,12 +108,12 @@ static void drain(void)
 			continue;
 		}
 		nr++;
-		CHECK(it->it_before == (it->it_nr ^ 12345));
+		CHECK_IS(it->it_before, it->it_nr ^ 12345);
 		if (it->it_from == HANDLER) {
 			CHECK(!seen[it->it_nr]);
 			seen[it->it_nr] = true;
 		} else
-			CHECK(it->it_nr == next[it->it_from]++);
+			CHECK_IS(it->it_nr, next[it->it_from]++);
 		memset(it, 0x5a, sizeof *it);	/* no producer looks any more */
 	}
 	CHECK(take() == NULL && uinbox_empty(&inbox));
@@ -133,14 +134,14 @@ static void stress(void)
 	}
 	k.k_id[PRODUCERS] = pthread_self();
 	for (i = 0; i < PRODUCERS; i++)
-		CHECK(pthread_create(&k.k_id[i], NULL, producer,
-				     (void *)i) == 0);
-	CHECK(pthread_create(&kick, NULL, kicker, &k) == 0);
+		CHECK_IS(pthread_create(&k.k_id[i], NULL, producer, (void *)i),
+			 0);
+	CHECK_IS(pthread_create(&kick, NULL, kicker, &k), 0);
 	drain();
-	CHECK(pthread_join(kick, NULL) == 0);
+	CHECK_IS(pthread_join(kick, NULL), 0);
 	__atomic_store_n(&over, 1, __ATOMIC_RELAXED);
 	for (i = 0; i < PRODUCERS; i++)
-		CHECK(pthread_join(k.k_id[i], NULL) == 0);
+		CHECK_IS(pthread_join(k.k_id[i], NULL), 0);
 	for (i = 0; i <= PRODUCERS; i++)
 		free(items[i]);
 }
@@ -163,10 +164,10 @@ static void alone(void)
 		} else {
 			struct item *it = take();
 
-			CHECK((it == NULL) == (sent == got));
+			CHECK_IS(it == NULL, sent == got);
 			CHECK(it == NULL || it->it_nr == got++);
 		}
-		CHECK(uinbox_empty(&inbox) == (sent == got));
+		CHECK_IS(uinbox_empty(&inbox), sent == got);
 	}
 }
 
@@ -176,7 +177,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	alone();
-	CHECK(sigaction(SIGUSR1, &sa, NULL) == 0);
+	CHECK_IS(sigaction(SIGUSR1, &sa, NULL), 0);
 	stress();
 	window_check("inbox_R2 inbox_R1 inbox_last inbox_stub inbox_A1");
 	return 0;

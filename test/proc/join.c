@@ -22,7 +22,7 @@ static thread *joinable(int p, void (*f)(void *), void *arg)
 
 static void join(thread *t)
 {
-	CHECK(SCHED(join)(t) == 0);
+	CHECK_IS(SCHED(join)(t), 0);
 	add(&joins, 1);
 }
 
@@ -57,7 +57,7 @@ static void parent(void *arg)
 		long j = first % 3 ? i : GROUP - 1 - i;
 
 		join(t[j]);
-		CHECK(result[first + j] == first + j + 1);
+		CHECK_IS(result[first + j], first + j + 1);
 	}
 	free(t);
 }
@@ -73,7 +73,7 @@ static void many(int p)
 	for (i = 0; i < MANY; i += GROUP)
 		make((int)i, parent, (void *)i);
 	start_and_finish();
-	CHECK(joins == MANY);
+	CHECK_IS(joins, MANY);
 }
 
 /* All threads are alive at once, or all have ended at once. */
@@ -90,7 +90,7 @@ static void one_for_all(void *arg)
 		yield();
 	for (i = MANY; i-- > 0; ) {
 		join(all[i]);
-		CHECK(result[i] == i + 1);
+		CHECK_IS(result[i], i + 1);
 	}
 }
 
@@ -101,7 +101,7 @@ static void at_once(int p, int late)
 	all = malloc(MANY * sizeof all[0]);
 	CHECK(all != NULL);
 	one_thread(p, one_for_all, late ? all : NULL);
-	CHECK(joins == MANY);
+	CHECK_IS(joins, MANY);
 	free(all);
 }
 
@@ -154,7 +154,7 @@ static void pestered(int p, intptr_t at)
 	begin(p, 0);
 	joiner = make(0, joins_and_ends, (void *)at);
 	start_and_finish();
-	CHECK(ended == 3);
+	CHECK_IS(ended, 3);
 }
 
 /* The joiner has wakes in store, so it only spins in join. */
@@ -192,7 +192,7 @@ static void in_store(int p, int nr)
 	for (i = 0; i < nr; i++)
 		make((int)i, stored, (void *)i);
 	start_and_finish();
-	CHECK(ended == nr);
+	CHECK_IS(ended, nr);
 }
 
 /*
@@ -217,7 +217,7 @@ static void leaver(void *arg)
 static void waits_for_leave(void *arg)
 {
 	wait_one();
-	CHECK(get(&allowed_nr) > (long)(intptr_t)arg);
+	CHECK_THAT(get(&allowed_nr), >, (long)(intptr_t)arg);
 }
 
 static void nurse(void *arg)
@@ -244,7 +244,7 @@ static void leaves(int p, intptr_t nr)
 	set(&left_nr, 0);
 	set(&allowed_nr, 0);
 	one_thread(p, nurse, (void *)nr);
-	CHECK(left_nr == nr);
+	CHECK_IS(left_nr, nr);
 }
 
 /* Misuse. */
@@ -258,8 +258,7 @@ static void waits(void *arg)
 
 static void joins_itself(void *arg)
 {
-	CHECK(SCHED(join)(SCHED(self)()) ==
-	      (arg != NULL ? -EDEADLK : -EINVAL));
+	CHECK_IS(SCHED(join)(SCHED(self)()), arg != NULL ? -EDEADLK : -EINVAL);
 }
 
 static void first_joins(void *arg)
@@ -274,8 +273,8 @@ static void second_joins(void *arg)
 
 	yield();
 	yield();
-	CHECK(SCHED(join)(plain_thread) == -EINVAL);
-	CHECK(SCHED(join)(shared) == -EINVAL);
+	CHECK_IS(SCHED(join)(plain_thread), -EINVAL);
+	CHECK_IS(SCHED(join)(shared), -EINVAL);
 	SCHED(wake)(plain_thread);
 	SCHED(wake)(shared);
 	join(self);
@@ -291,9 +290,9 @@ static void misuse(void)
 	make(0, joins_itself, NULL);
 	make(0, first_joins, NULL);
 	make(0, second_joins, NULL);
-	CHECK(SCHED(join)(shared) == -EINVAL);	/* called by a native thread */
+	CHECK_IS(SCHED(join)(shared), -EINVAL);	/* called by a native thread */
 	start_and_finish();
-	CHECK(ended == 2);
+	CHECK_IS(ended, 2);
 }
 
 int main(int argc, char **argv)

@@ -53,8 +53,8 @@ static void parent(void *arg)
 		/* If that was too early, the other thread is still there. */
 		while ((rc = uproc_join(t)) == -ENOMEM)
 			;
-		CHECK(rc == 0);
-		CHECK(self->t_wakes.w_count == 0);
+		CHECK_IS(rc, 0);
+		CHECK_IS(self->t_wakes.w_count, 0);
 		joined++;
 	}
 }
@@ -67,10 +67,10 @@ int main(int argc, char **argv)
 	long left;
 
 	check_start(argc, argv);
-	CHECK(uproc_init(&set, &ops, 2, 0) == 0);
+	CHECK_IS(uproc_init(&set, &ops, 2, 0), 0);
 	CHECK(uproc_make(uproc_at(set, 0), parent, NULL, 0) != NULL);
-	CHECK(uproc_start(set) == 0);
+	CHECK_IS(uproc_start(set), 0);
 	CHECK(uproc_fini(&set, &left) == 0 && left == 0);
-	CHECK(joined == ROUNDS);
+	CHECK_IS(joined, ROUNDS);
 	return 0;
 }

@@ -53,7 +53,7 @@ static void writes(void *arg)
 	int nr = (int)((struct usem *)arg - told);
 
 	*handed[nr] = WROTE;
-	CHECK(usem_post(arg) == 0);
+	CHECK_IS(usem_post(arg), 0);
 }
 
 static void parent(void *arg)
@@ -63,7 +63,7 @@ static void parent(void *arg)
 
 	handed[nr] = (int *)&local;
 	make(0, writes, arg);
-	CHECK(usem_wait(arg, UNEVER) == 0);
+	CHECK_IS(usem_wait(arg, UNEVER), 0);
 	CHECK(local == WROTE || many > 1);
 }
 
@@ -127,7 +127,7 @@ static void writes_late(void *arg)
 	for (i = 0; i <= at_turn; i++) {
 		if (i == at_turn)
 			*handed[0] = WROTE;
-		CHECK(usem_post(arg) == 0);
+		CHECK_IS(usem_post(arg), 0);
 		yield();
 	}
 }
@@ -140,14 +140,14 @@ static void parent_late(void *arg)
 	handed[0] = (int *)&local;
 	make(0, writes_late, arg);
 	for (i = 0; i <= at_turn; i++)
-		CHECK(usem_wait(arg, UNEVER) == 0);
-	CHECK(usem_post(&told[2]) == 0);
+		CHECK_IS(usem_wait(arg, UNEVER), 0);
+	CHECK_IS(usem_post(&told[2]), 0);
 }
 
 static void yields(void *arg)
 {
 	yield();
-	CHECK(usem_post(arg) == 0);
+	CHECK_IS(usem_post(arg), 0);
 }
 
 static void boss(void *arg)
@@ -160,12 +160,12 @@ static void boss(void *arg)
 			int j;
 
 			for (j = 0; j < 4; j++)
-				CHECK(usem_wait(&told[1], UNEVER) == 0);
+				CHECK_IS(usem_wait(&told[1], UNEVER), 0);
 		}
 	}
 	for (i = 0; i < nr; i++) {
 		make(0, parent_late, arg);
-		CHECK(usem_wait(&told[2], UNEVER) == 0);
+		CHECK_IS(usem_wait(&told[2], UNEVER), 0);
 	}
 }
 
@@ -191,7 +191,7 @@ static void word(void)
 {
 	int local = 0;
 
-	CHECK(setenv("USCHED_LAW", "maybe", 1) == 0);
+	CHECK_IS(setenv("USCHED_LAW", "maybe", 1), 0);
 	usched_law("a test", &local);
 }
 
@@ -203,7 +203,7 @@ static void reads(void *arg)
 	int nr = (int)((struct usem *)arg - told);
 
 	read_there = *handed[nr];
-	CHECK(usem_post(arg) == 0);
+	CHECK_IS(usem_post(arg), 0);
 }
 
 static void parent_read(void *arg)
@@ -212,7 +212,7 @@ static void parent_read(void *arg)
 
 	handed[0] = (int *)&local;
 	make(0, reads, arg);
-	CHECK(usem_wait(arg, UNEVER) == 0);
+	CHECK_IS(usem_wait(arg, UNEVER), 0);
 	CHECK(local == 1 && read_there == (int)USCHED_LAW_FILL);
 }
 
@@ -227,7 +227,7 @@ static void readers_limited(void)
 {
 	const struct rlimit data = { (rlim_t)1 << 32, (rlim_t)1 << 32 };
 
-	CHECK(setrlimit(RLIMIT_DATA, &data) == 0);
+	CHECK_IS(setrlimit(RLIMIT_DATA, &data), 0);
 	readers();
 	_exit(0);
 }
@@ -249,12 +249,12 @@ static void gives(void *arg)
 
 	CHECK(pipe(ends) == 0 && write(ends[1], "word", 4) == 4);
 	switch (by_call) {
-	case 0: CHECK(u_read(ends[0], handed[0], 4, UNEVER) == 4); break;
-	case 1: CHECK(u_write(ends[1], handed[0], 4, UNEVER) == 4); break;
-	case 2: CHECK(u_readv(ends[0], &v, 1, UNEVER) == 4); break;
-	case 3: CHECK(u_writev(ends[1], &v, 1, UNEVER) == 4); break;
+	case 0: CHECK_IS(u_read(ends[0], handed[0], 4, UNEVER), 4); break;
+	case 1: CHECK_IS(u_write(ends[1], handed[0], 4, UNEVER), 4); break;
+	case 2: CHECK_IS(u_readv(ends[0], &v, 1, UNEVER), 4); break;
+	case 3: CHECK_IS(u_writev(ends[1], &v, 1, UNEVER), 4); break;
 	}
-	CHECK(usem_post(arg) == 0);
+	CHECK_IS(usem_post(arg), 0);
 }
 
 static void parent_gives(void *arg)
@@ -263,7 +263,7 @@ static void parent_gives(void *arg)
 
 	handed[0] = (int *)&local;
 	make(0, gives, arg);
-	CHECK(usem_wait(arg, UNEVER) == 0);
+	CHECK_IS(usem_wait(arg, UNEVER), 0);
 }
 
 static void givers(void)
@@ -314,16 +314,16 @@ static void hands_to_scope(void *arg)
 	struct uscope *scope;
 	int local = arg == NULL;
 
-	CHECK(uscope_begin(&scope, UNEVER) == 0);
-	CHECK(uscope_go(scope, nothing_int, &local) == 0);
-	CHECK(uscope_end(&scope) == 0);
+	CHECK_IS(uscope_begin(&scope, UNEVER), 0);
+	CHECK_IS(uscope_go(scope, nothing_int, &local), 0);
+	CHECK_IS(uscope_end(&scope), 0);
 }
 
 static void hands_to_uthread(void *arg)
 {
 	int local = arg == NULL;
 
-	CHECK(uthread_make(NULL, nothing_pointer, &local, NULL) == 0);
+	CHECK_IS(uthread_make(NULL, nothing_pointer, &local, NULL), 0);
 }
 
 /* A value that looks like an address there: unset bytes, perhaps. */
@@ -332,7 +332,7 @@ static void sends(void *arg)
 	struct uchan *c = uchan_make(sizeof(void *), 1);
 	int local = arg == NULL, *at = &local;
 
-	CHECK(uchan_send(c, &at, UNOW) == 0);
+	CHECK_IS(uchan_send(c, &at, UNOW), 0);
 	uchan_free(c);
 }
 
@@ -341,7 +341,7 @@ static void hands_to_task(void *arg)
 {
 	int local = arg == NULL;
 
-	CHECK(ws_spawn(nothing, &local) == 0);
+	CHECK_IS(ws_spawn(nothing, &local), 0);
 }
 
 static void hands_to_any(void *arg)
@@ -357,15 +357,15 @@ static void waits_for_sem(void *arg)
 {
 	struct usem sem = USEM(0);
 
-	CHECK(usem_wait(&sem, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK_IS(usem_wait(&sem, uafter(UTIME_MS)), -ETIMEDOUT);
 }
 
 static void waits_for_group(void *arg)
 {
 	struct ugroup group = { .gr_sync = { .y_state = 0 } };
 
-	CHECK(ugroup_add(&group, 1) == 0);
-	CHECK(ugroup_wait(&group, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK_IS(ugroup_add(&group, 1), 0);
+	CHECK_IS(ugroup_wait(&group, uafter(UTIME_MS)), -ETIMEDOUT);
 }
 
 /* One line for all. */
@@ -438,7 +438,7 @@ static void faults(void *arg)
 	case OTHER:
 		value = *(volatile int *)(uintptr_t)strtoul("16", NULL, 10);
 	}
-	CHECK(usem_post(&told[0]) == 0);
+	CHECK_IS(usem_post(&told[0]), 0);
 }
 
 /*
@@ -462,7 +462,7 @@ static void parent_box(void *arg)
 	if (as_told == READ_ELSEWHERE)
 		make(0, turns, NULL);
 	make(as_told == READ_ELSEWHERE, faults, &told[1]);
-	CHECK(usem_wait(&told[0], UNEVER) == 0);
+	CHECK_IS(usem_wait(&told[0], UNEVER), 0);
 }
 
 static void box_up(void)
@@ -474,7 +474,7 @@ static void box_up(void)
 
 static void box_up_bare(void)
 {
-	CHECK(setenv("USCHED_GUARD", "0", 1) == 0);
+	CHECK_IS(setenv("USCHED_GUARD", "0", 1), 0);
 	box_up();
 }
 
@@ -493,7 +493,7 @@ static void looks(void *arg)
 {
 	struct sigaction now;
 
-	CHECK(sigaction(SIGSEGV, NULL, &now) == 0);
+	CHECK_IS(sigaction(SIGSEGV, NULL, &now), 0);
 	*(int *)arg = now.sa_flags & SA_SIGINFO || now.sa_handler != SIG_DFL;
 }
 
@@ -537,19 +537,19 @@ static NOINLINE void leaps(size_t nob)
 static void leaps_over(void *arg)
 {
 	leaps(over);
-	CHECK(usem_post(arg) == 0);
+	CHECK_IS(usem_post(arg), 0);
 }
 
 static void leaps_far(void *arg)
 {
 	leaps((size_t)8 << 20);
-	CHECK(usem_post(arg) == 0);
+	CHECK_IS(usem_post(arg), 0);
 }
 
 static void parent_leapt(void *arg)
 {
 	make(0, at_turn ? leaps_far : leaps_over, arg);
-	CHECK(usem_wait(arg, UNEVER) == 0);
+	CHECK_IS(usem_wait(arg, UNEVER), 0);
 }
 
 static void leapt(void)
@@ -586,11 +586,11 @@ static void fault_tests(void)
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && !text[0]);
 	status = check_child(box_up_own, text, sizeof text);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
-	CHECK(failed == 0);
+	CHECK_IS(failed, 0);
 	one_thread(2, looks, &there);
-	CHECK(there == 1);
+	CHECK_IS(there, 1);
 	looks(&there);
-	CHECK(there == 0);
+	CHECK_IS(there, 0);
 }
 
 static void (*does)(void *);
@@ -631,7 +631,7 @@ static void squares(void *arg)
 
 	for (i = 0; i < 100; i++) {
 		*(int *)arg += i;	/* the consumer's, which stays */
-		CHECK(ugen_yield(&i) == 0);
+		CHECK_IS(ugen_yield(&i), 0);
 	}
 }
 
@@ -651,13 +651,13 @@ static void lawful(void *arg)
 
 		CHECK(number != NULL);
 		make(0, adds, number);
-		CHECK(umutex_lock(mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(mutex, UNEVER), 0);
 		yield();
 		umutex_unlock(mutex);
 	}
 	g = ugen_make(squares, &seen, sizeof(int));
 	while ((at = ugen_next(g)) != NULL)
-		CHECK(*at == nr++);
+		CHECK_IS(*at, nr++);
 	CHECK(ugen_free(g) == 0 && nr == 100 && seen == 4950);
 	free(mutex);
 	__atomic_add_fetch(&sum, 1, __ATOMIC_RELAXED);
@@ -671,7 +671,7 @@ static void innocent(void)
 	for (i = 0; i < 300; i++)
 		make(i, lawful, NULL);
 	start_and_finish();
-	CHECK(sum == 300);
+	CHECK_IS(sum, 300);
 }
 
 int main(int argc, char **argv)
@@ -704,14 +704,14 @@ int main(int argc, char **argv)
 	failed += says("sem", waits_for_sem, "): usem_wait: 0x") +
 		says("group", waits_for_group, "): ugroup_wait: 0x") +
 		says("each", guesses, "usem_wait: 0x");
-	CHECK(failed == 0);
-	CHECK(check_dies("number", readers, USED) == 0);
+	CHECK_IS(failed, 0);
+	CHECK_IS(check_dies("number", readers, USED), 0);
 	i = check_child(readers_limited, text, sizeof text);
 	CHECK(WIFEXITED(i) && WEXITSTATUS(i) == 0);
 	i = check_child(readers_bare, text, sizeof text);
 	CHECK(WIFEXITED(i) && WEXITSTATUS(i) == 0);
-	CHECK(buffers() == 0);
-	CHECK(leap_tests() == 0);
+	CHECK_IS(buffers(), 0);
+	CHECK_IS(leap_tests(), 0);
 	warned();
 	fault_tests();
 	innocent();

@@ -21,7 +21,7 @@ static long peak_mb(void)
 {
 	struct rusage use;
 
-	CHECK(getrusage(RUSAGE_SELF, &use) == 0);
+	CHECK_IS(getrusage(RUSAGE_SELF, &use), 0);
 	return use.ru_maxrss / 1024;
 }
 
@@ -61,8 +61,8 @@ static void succession(void)
 	make(1, batches, (void *)0);
 	make(1, batches, (void *)1);
 	start_and_finish();
-	CHECK(ended == SUCCESSION);
-	CHECK(peak_mb() - before < LIMIT_MB);
+	CHECK_IS(ended, SUCCESSION);
+	CHECK_THAT(peak_mb() - before, <, LIMIT_MB);
 }
 
 /* Abort. */
@@ -97,7 +97,7 @@ static thread *to_join;
 
 static void joins(void *arg)
 {
-	CHECK(SCHED(join)(to_join) == 0);
+	CHECK_IS(SCHED(join)(to_join), 0);
 	add(&ended, 1);
 }
 
@@ -112,7 +112,7 @@ static void abort_all(int proc_nr)
 	for (i = 0; i < 1000; i++)
 		make((int)i, aborts, (void *)(i % 50));
 	start_and_finish();
-	CHECK(ended == 1002);
+	CHECK_IS(ended, 1002);
 }
 
 /* Slices of all sizes are blocked and freed. */
@@ -155,7 +155,7 @@ static void all_sizes(int proc_nr, int nr)
 	for (i = 0; i < nr; i++)
 		make((int)i, blocks_deep, (void *)(i + 1));
 	start_and_finish();
-	CHECK(ended == nr);
+	CHECK_IS(ended, nr);
 }
 
 /*
@@ -184,9 +184,9 @@ static void dropped(void)
 	begin(2, 0);
 	for (i = 0; i < 600; i++)
 		make(i, waits_deep, NULL);
-	CHECK(SCHED(start)() == 0);
-	CHECK(SCHED(fini)() == -EDEADLK);
-	CHECK(SCHED(stuck)() == 600);
+	CHECK_IS(SCHED(start)(), 0);
+	CHECK_IS(SCHED(fini)(), -EDEADLK);
+	CHECK_IS(SCHED(stuck)(), 600);
 }
 
 /*
@@ -264,7 +264,7 @@ static void surplus(void)
 	make(0, makes_more, NULL);
 	SCHED(wake)(waker);
 	start_and_finish();
-	CHECK(ended == LATE + 3);
+	CHECK_IS(ended, LATE + 3);
 }
 
 /* The stack. */
@@ -278,7 +278,7 @@ static NOINLINE int use(size_t nob)
 		space[i] = (char)i;
 	yield();
 	for (i = 0; i < nob; i += 512)
-		CHECK(space[i] == (char)i);
+		CHECK_IS(space[i], (char)i);
 	return space[0];
 }
 
@@ -295,21 +295,21 @@ static void stack(size_t size)
 	set(&ended, 0);
 	begin(2, 0);
 	if (size != 0)
-		CHECK(SCHED(stack_size)(size) == 0);
+		CHECK_IS(SCHED(stack_size)(size), 0);
 	for (i = 0; i < 40; i++)
 		make(i, uses, (void *)(size != 0 ? size : 256 << 10));
 	start_and_finish();
-	CHECK(ended == 40);
+	CHECK_IS(ended, 40);
 }
 
 static void stack_errors(void)
 {
-	CHECK(SCHED(stack_size)(1 << 20) == -EINVAL);	/* no scheduler */
+	CHECK_IS(SCHED(stack_size)(1 << 20), -EINVAL);	/* no scheduler */
 	begin(1, 0);
-	CHECK(SCHED(stack_size)(0) == -EINVAL);
-	CHECK(SCHED(stack_size)((size_t)-1) == -EINVAL);
-	CHECK(SCHED(start)() == 0);
-	CHECK(SCHED(stack_size)(1 << 20) == -EBUSY);
+	CHECK_IS(SCHED(stack_size)(0), -EINVAL);
+	CHECK_IS(SCHED(stack_size)((size_t)-1), -EINVAL);
+	CHECK_IS(SCHED(start)(), 0);
+	CHECK_IS(SCHED(stack_size)(1 << 20), -EBUSY);
 	finish();
 }
 
@@ -322,17 +322,17 @@ static void stack_environment(void)
 	int i;
 
 	for (i = 0; i < COUNT(wrong); i++) {
-		CHECK(setenv("USCHED_STACK_SIZE", wrong[i], 1) == 0);
-		CHECK(SCHED(init)(1, 0) == -EINVAL);
+		CHECK_IS(setenv("USCHED_STACK_SIZE", wrong[i], 1), 0);
+		CHECK_IS(SCHED(init)(1, 0), -EINVAL);
 	}
-	CHECK(setenv("USCHED_STACK_SIZE", "600k", 1) == 0);
+	CHECK_IS(setenv("USCHED_STACK_SIZE", "600k", 1), 0);
 	set(&ended, 0);
 	begin(1, 0);
-	CHECK(SCHED(stack_size)(64 << 10) == 0);
+	CHECK_IS(SCHED(stack_size)(64 << 10), 0);
 	make(0, uses, (void *)(uintptr_t)(600 << 10));
 	start_and_finish();
-	CHECK(ended == 1);
-	CHECK(setenv("USCHED_STACK_SIZE", "", 1) == 0);
+	CHECK_IS(ended, 1);
+	CHECK_IS(setenv("USCHED_STACK_SIZE", "", 1), 0);
 }
 
 int main(int argc, char **argv)

@@ -92,9 +92,9 @@ static char *fill(int room, size_t *nob)
 	*nob = nr * PAGE;
 	at = mmap(NULL, *nob, PROT_NONE,
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	CHECK(at != MAP_FAILED);
+	CHECK_THAT(at, !=, MAP_FAILED);
 	for (i = 1; i < nr; i += 2)
-		CHECK(mprotect(at + i * PAGE, PAGE, PROT_READ) == 0);
+		CHECK_IS(mprotect(at + i * PAGE, PAGE, PROT_READ), 0);
 	return at;
 }
 
@@ -152,9 +152,9 @@ static void with_room(void)
 		CHECK(rc == -ENOMEM || rc == -EAGAIN);
 		CHECK(room < ENOUGH && ran == 0);
 		munmap(filled, nob);
-		CHECK(SCHED(start)() == 0);
+		CHECK_IS(SCHED(start)(), 0);
 	} else if (room > CALLS)
-		CHECK(maps_of_lanes() + CALLS <= room);
+		CHECK_THAT(maps_of_lanes() + CALLS, <=, room);
 	finish();
 	CHECK(ran == THREADS && called + refused == THREADS);
 	CHECK(refused == 0 || (rc == 0 && room < ENOUGH));
@@ -202,8 +202,8 @@ static bool has_lanes(void)
 	int nr;
 
 	begin(1, 0);
-	CHECK(SCHED(init)(1, 0) == -EBUSY);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(init)(1, 0), -EBUSY);
+	CHECK_IS(SCHED(start)(), 0);
 	nr = lanes_of(0);
 	finish();
 	return nr > 0;
@@ -225,9 +225,9 @@ static void refuses(int after, int nr, bool works)
 	refuse_nr = 0;
 	CHECK(works ? rc == 0 : rc == -EAGAIN && get(&ran) == 0 && lanes == 0);
 	if (!works)
-		CHECK(SCHED(start)() == 0);
+		CHECK_IS(SCHED(start)(), 0);
 	finish();
-	CHECK(ran == THREADS);
+	CHECK_IS(ran, THREADS);
 }
 
 /* Makes lanes for procs. The native threads are refused, which saves time. */
@@ -239,7 +239,7 @@ static void lanes_for(int procs)
 	refuse_nr = 1000;
 	CHECK(SCHED(start)() == -EAGAIN && refused_nr > 0);
 	refuse_nr = 0;
-	CHECK(SCHED(fini)() == 0);
+	CHECK_IS(SCHED(fini)(), 0);
 }
 
 /* Beside other programs 800 workers of ws rob each other for a minute. */
@@ -259,7 +259,7 @@ static void many(int procs)
 	for (i = 0; i < 2 * procs; i++)
 		make(i, runs, &ran);
 	start_and_finish();
-	CHECK(ran == 2 * procs);
+	CHECK_IS(ran, 2 * procs);
 }
 
 int main(int argc, char **argv)
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	check_quiet();
-	CHECK(SCHED(init)(UPROC_MOST + 1, 0) == -EINVAL);
+	CHECK_IS(SCHED(init)(UPROC_MOST + 1, 0), -EINVAL);
 	lanes = has_lanes();
 	refuses(0, 1, lanes);
 	refuses(1, 2, lanes);
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
 	many(TOOL ? 100 : MANY);
 	if (!TOOL && maps_most() > 10000 && maps_most() < 200000) {
 		rooms();
-		CHECK(check_child(gives_up, text, sizeof text) == 0);
+		CHECK_IS(check_child(gives_up, text, sizeof text), 0);
 	}
 	return 0;
 }

@@ -78,7 +78,7 @@ static void walk_span(const struct umem_span *p, const char *low)
 	for (b = p->s_free; b != NULL; b = b->b_next, nr++) {
 		CHECK((const char *)b >= low &&
 		      ((const char *)b - low) % c->c_size == 0);
-		CHECK(((const char *)b - low) / c->c_size < p->s_cut);
+		CHECK_THAT(((const char *)b - low) / c->c_size, <, p->s_cut);
 	}
 	CHECK(p->s_pages == c->c_pages && p->s_cut <= c->c_nr);
 	CHECK(p->s_used > 0 && p->s_used + nr == p->s_cut);	/* M2 */
@@ -101,7 +101,7 @@ static void walk_segment(struct umem_segment *g, size_t *used, size_t *dirty)
 		}
 		*used += p->s_pages;
 		for (j = 0; j < p->s_pages; j++)
-			CHECK(span_of(address(p) + (size_t)j * PAGE) == p);
+			CHECK_IS(span_of(address(p) + (size_t)j * PAGE), p);
 		if (p->s_class < UMEM_CLASS_NR)
 			walk_span(p, address(p));
 	}
@@ -115,14 +115,14 @@ static void walk(void)
 	for (l = mem.m_chunk.l_next; l != &mem.m_chunk; l = l->l_next) {
 		struct umem_segment *g = segment_of(l);
 
-		CHECK(g->g_chunk == (struct umem_chunk *)l);
+		CHECK_IS(g->g_chunk, (struct umem_chunk *)l);
 		for (i = 0; i < g->g_chunk->c_segs; i++)
 			walk_segment((struct umem_segment *)
 				     ((char *)g + i * SEGMENT), &used, &dirty);
 		segs += i;
 	}
 	CHECK(used == mem.m_used && dirty == mem.m_dirty && segs == mem.m_segs);
-	CHECK(dirty <= keep(&mem));				/* M4 */
+	CHECK_THAT(dirty, <=, keep(&mem));			/* M4 */
 }
 
 /* Returns a size, mostly small, like that of a slice. */
@@ -154,7 +154,7 @@ static void fill(struct slot *sl)
 	CHECK(sl->sl_block != NULL || map_fails > fails);	/* M5 */
 	if (sl->sl_block == NULL)
 		return;
-	CHECK((uintptr_t)sl->sl_block % 16 == 0);
+	CHECK_IS((uintptr_t)sl->sl_block % 16, 0);
 	mark(sl);
 }
 
@@ -180,10 +180,10 @@ static void use_stock(void)
 	int i;
 
 	if (!umem_reserve(&stock, &mem, 64, nr * 9)) {
-		CHECK(map_fails > fails);
+		CHECK_THAT(map_fails, >, fails);
 		return;
 	}
-	CHECK(stock.k_nr >= nr * 9);
+	CHECK_THAT(stock.k_nr, >=, nr * 9);
 	for (i = 0; i < nr; i++) {
 		b[i] = umem_stock_get(&stock, 64);
 		memset(b[i], i, 64);
@@ -193,7 +193,7 @@ static void use_stock(void)
 		umem_stock_put(&stock, b[i]);
 	}
 	umem_stock_trim(&stock, &mem, 64, nr);
-	CHECK(stock.k_nr >= nr);
+	CHECK_THAT(stock.k_nr, >=, nr);
 }
 
 /* Fills, or empties, this part of all slots, in random order. */
@@ -228,7 +228,7 @@ static void begin(void)
 {
 	int i;
 
-	CHECK(umem_init(&mem) == 0);
+	CHECK_IS(umem_init(&mem), 0);
 	memset(pool, 0, sizeof pool);
 	memset(&stock, 0, sizeof stock);
 	for (i = 0; i < POOLS; i++)
@@ -239,7 +239,7 @@ static void end(void)
 {
 	umem_stock_fini(&stock);
 	umem_fini(&mem);
-	CHECK(mapped == 0);
+	CHECK_IS(mapped, 0);
 }
 
 static void waves(unsigned refused)
@@ -261,7 +261,7 @@ static void waves(unsigned refused)
 		umem_pool_trim(&pool[i]);
 	umem_stock_trim(&stock, &mem, 64, 0);
 	walk();
-	CHECK(umem_held(&mem) < KEEP * PAGE + MB);
+	CHECK_THAT(umem_held(&mem), <, KEEP * PAGE + MB);
 	CHECK(refused == 0 || map_fails > 0);
 	end();
 }
@@ -300,11 +300,11 @@ static void sizes(void)
 	for (i = 0; i < COUNT(size); i++) {
 		size_t held = one_size(40 * MB, size[i]);
 
-		CHECK(held < 40 * MB * 6 / 5 + CACHED);
+		CHECK_THAT(held, <, 40 * MB * 6 / 5 + CACHED);
 		if (i == 0)
 			first = mapped;
-		CHECK(mapped <= first * 2);
-		CHECK(umem_held(&mem) < CACHED);
+		CHECK_THAT(mapped, <=, first * 2);
+		CHECK_THAT(umem_held(&mem), <, CACHED);
 	}
 	end();
 }

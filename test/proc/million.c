@@ -39,8 +39,8 @@ static void one_processor(void)
 		threads[i] = make(0, one, &threads[i]);
 	make(0, wakes_all, NULL);
 	start_and_finish();
-	CHECK(blocked == MILLION);
-	CHECK(sum[0] + sum[1] == (long)MILLION * (MILLION - 1) / 2);
+	CHECK_IS(blocked, MILLION);
+	CHECK_IS(sum[0] + sum[1], (long)MILLION * (MILLION - 1) / 2);
 }
 
 /* There are two processors, and each wakes the threads of the other. */
@@ -74,7 +74,7 @@ static void two_processors(void)
 	make(0, wakes_half, (void *)0);
 	make(1, wakes_half, (void *)1);
 	start_and_finish();
-	CHECK(sum[2] + sum[3] == (long)MILLION * (MILLION - 1) / 2);
+	CHECK_IS(sum[2] + sum[3], (long)MILLION * (MILLION - 1) / 2);
 }
 
 int main(int argc, char **argv)

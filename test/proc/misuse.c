@@ -94,26 +94,26 @@ static int deaths(void)
 
 static void without(void)
 {
-	CHECK(SCHED(start)() == -EINVAL);
-	CHECK(SCHED(fini)() == -EINVAL);
-	CHECK(SCHED(self)() == NULL);
+	CHECK_IS(SCHED(start)(), -EINVAL);
+	CHECK_IS(SCHED(fini)(), -EINVAL);
+	CHECK_IS(SCHED(self)(), NULL);
 	errno = 0;
 	CHECK(try_make(0, nothing, NULL) == NULL && errno == EINVAL);
 	errno = 0;
 	CHECK(try_make_joinable(0, nothing, NULL) == NULL && errno == EINVAL);
-	CHECK(SCHED(init)(-1, 0) == -EINVAL);
-	CHECK(SCHED(init)(INT_MIN, 0) == -EINVAL);
-	CHECK(SCHED(init)(1, -1) == -EINVAL);
-	CHECK(SCHED(init)(1, INT_MIN) == -EINVAL);
-	CHECK(SCHED(start)() == -EINVAL);
+	CHECK_IS(SCHED(init)(-1, 0), -EINVAL);
+	CHECK_IS(SCHED(init)(INT_MIN, 0), -EINVAL);
+	CHECK_IS(SCHED(init)(1, -1), -EINVAL);
+	CHECK_IS(SCHED(init)(1, INT_MIN), -EINVAL);
+	CHECK_IS(SCHED(start)(), -EINVAL);
 }
 
 static void is_self(void *arg)
 {
-	CHECK(SCHED(self)() == *(thread **)arg);
-	CHECK((struct ustack *)SCHED(self)() == ustack_self());
+	CHECK_IS(SCHED(self)(), *(thread **)arg);
+	CHECK_IS((struct ustack *)SCHED(self)(), ustack_self());
 	yield();
-	CHECK(SCHED(self)() == *(thread **)arg);
+	CHECK_IS(SCHED(self)(), *(thread **)arg);
 }
 
 static void twice(void)
@@ -121,19 +121,19 @@ static void twice(void)
 	static thread *t;
 
 	begin(2, 10);
-	CHECK(SCHED(init)(2, 10) == -EBUSY);
+	CHECK_IS(SCHED(init)(2, 10), -EBUSY);
 	CHECK(SCHED(init)(0, 10) != 0);
 	errno = 0;
 	CHECK(try_make(0, NULL, NULL) == NULL && errno == EINVAL);
 	t = make(INT_MAX, is_self, &t);
 	make(-1, nothing, NULL);	/* modulo, as an unsigned number */
 	make(INT_MIN, nothing, NULL);
-	CHECK(SCHED(start)() == 0);
-	CHECK(SCHED(start)() == -EBUSY);
-	CHECK(SCHED(init)(2, 10) == -EBUSY);
-	CHECK(SCHED(self)() == NULL);
+	CHECK_IS(SCHED(start)(), 0);
+	CHECK_IS(SCHED(start)(), -EBUSY);
+	CHECK_IS(SCHED(init)(2, 10), -EBUSY);
+	CHECK_IS(SCHED(self)(), NULL);
 	finish();
-	CHECK(SCHED(fini)() == -EINVAL);
+	CHECK_IS(SCHED(fini)(), -EINVAL);
 #if !defined(WS)
 	SCHED(done)();
 #endif
@@ -157,14 +157,14 @@ static void all_cpus(void)
 #if defined(__linux__)
 	cpu_set_t may;
 
-	CHECK(sched_getaffinity(0, sizeof may, &may) == 0);
+	CHECK_IS(sched_getaffinity(0, sizeof may, &may), 0);
 	nr = CPU_COUNT(&may);
 #endif
 	begin(0, 0);
-	CHECK(SCHED(init)(0, 0) == -EBUSY);
-	CHECK(SCHED(sched)(nr) == SCHED(sched)(0));	/* modulo all */
+	CHECK_IS(SCHED(init)(0, 0), -EBUSY);
+	CHECK_IS(SCHED(sched)(nr), SCHED(sched)(0));	/* modulo all */
 	for (i = 1; i < nr; i++)
-		CHECK(SCHED(sched)(i) != SCHED(sched)(0));
+		CHECK_THAT(SCHED(sched)(i), !=, SCHED(sched)(0));
 	make(0, nothing, NULL);
 	start_and_finish();
 }

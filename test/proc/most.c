@@ -32,13 +32,13 @@ static void wakes_itself(void *arg)
 	wakes_of(target)->w_count = INT_MAX - FEW;
 	for (i = 0; i < FEW; i++)
 		SCHED(wake)(target);
-	CHECK(wakes_of(target)->w_count == INT_MAX);
+	CHECK_IS(wakes_of(target)->w_count, INT_MAX);
 	if (beyond)
 		SCHED(wake)(target);
 	wakes_of(target)->w_count = FEW;
 	for (i = 0; i < FEW; i++)
 		wait_one();
-	CHECK(wakes_of(target)->w_count == 0);
+	CHECK_IS(wakes_of(target)->w_count, 0);
 }
 
 static void by_itself(void)
@@ -106,11 +106,11 @@ static void holds(void)
 	begin(1, 0);
 	make(0, ends_at_once, NULL);
 	idle = &((struct uproc *)SCHED(sched)(0))->p_set->set_idle;
-	CHECK(*idle == 0);
+	CHECK_IS(*idle, 0);
 	*idle = 2 - (1 << 30);
 	for (i = 0; i < 2 + beyond; i++)
 		SCHED(hold)();
-	CHECK(*idle == -(1 << 30));
+	CHECK_IS(*idle, -(1 << 30));
 	for (i = 0; i < 2; i++)
 		SCHED(release)();
 	*idle = 0;

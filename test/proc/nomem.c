@@ -231,7 +231,7 @@ static bool init(int p)
 		long before = fail_told();
 		int rc = SCHED(init)(p, 0);
 
-		CHECK(refused(BY_INIT, rc) == (fail_told() > before));
+		CHECK_IS(refused(BY_INIT, rc), fail_told() > before);
 		if (rc == 0)
 			return true;
 		fail_clean();
@@ -269,7 +269,7 @@ static void scenario(int p)
 		jobs[i] = (struct job) { NULL, 0, i };
 	if (!init(p))
 		return;
-	CHECK(SCHED(stack_size)(1 << 20) == 0);
+	CHECK_IS(SCHED(stack_size)(1 << 20), 0);
 	make_some(0, mother, NULL);
 	make_some(0, joiner, NULL);
 	make_workers(0);
@@ -283,7 +283,7 @@ static void scenario(int p)
 		CHECK(ran == made && ended_sum == made_sum);
 	} else {
 		SCHED(release)();
-		CHECK(SCHED(fini)() == (n > 0 ? -EDEADLK : 0));
+		CHECK_IS(SCHED(fini)(), n > 0 ? -EDEADLK : 0);
 		CHECK(SCHED(stuck)() == n && ran == 0);
 	}
 }
@@ -298,9 +298,9 @@ int main(int argc, char **argv)
 	for (p = 1; p <= 2; p++) {
 		fail_all(scenario, p);
 		scenario(p);
-		CHECK(made == JOBS + 3);
+		CHECK_IS(made, JOBS + 3);
 	}
 	for (by = 0; by < BY_NR; by++)
-		CHECK(told[by] > 0);
+		CHECK_THAT(told[by], >, 0);
 	return 0;
 }

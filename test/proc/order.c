@@ -45,7 +45,7 @@ static int next(void)
 		put(i);
 	left = LL_RUN;
 #endif
-	CHECK(head != tail);
+	CHECK_THAT(head, !=, tail);
 	return queue[head++ % COUNT(queue)];
 }
 
@@ -76,7 +76,7 @@ static void one_yield(int me)
 {
 	put(me);
 	yield();
-	CHECK(next() == me);
+	CHECK_IS(next(), me);
 }
 
 static void one_wait(int me)
@@ -89,7 +89,7 @@ static void one_wait(int me)
 	}
 	wait_one();
 	if (block)
-		CHECK(next() == me);
+		CHECK_IS(next(), me);
 }
 
 static void step(void *arg)
@@ -97,7 +97,7 @@ static void step(void *arg)
 	int me = (int)(intptr_t)arg;
 	int i;
 
-	CHECK(next() == me);
+	CHECK_IS(next(), me);
 	while (++steps < STEPS) {
 		unsigned r = check_random(&state) % 16;
 
@@ -162,9 +162,9 @@ static void sent_order(void)
 	for (i = 0; i < ALL; i++)
 		SCHED(wake)(threads[i * 7 % ALL]);
 	start_and_finish();
-	CHECK(done == ALL);
+	CHECK_IS(done, ALL);
 	for (i = 0; i < ALL; i++)	/* they were sent before the start */
-		CHECK(order[i] == i);
+		CHECK_IS(order[i], i);
 }
 
 #if defined(LL)
@@ -199,7 +199,7 @@ static void queued(void *arg)
 
 		yield();
 		switches++;
-		CHECK(switches - from <= place * (LL_RUN + 1));
+		CHECK_THAT(switches - from, <=, place * (LL_RUN + 1));
 	}
 	live--;
 }
@@ -215,7 +215,7 @@ static void bound(void)
 	for (i = 0; i < IN_QUEUE; i++)
 		make(0, queued, NULL);
 	start_and_finish();
-	CHECK(switches > IN_QUEUE * TURNS);
+	CHECK_THAT(switches, >, IN_QUEUE * TURNS);
 }
 
 #else

@@ -65,7 +65,7 @@ static void sleeper(void)
 			missed++;
 		}
 		upark_sleep(&asleep);				/* S4 */
-		CHECK(__atomic_load_n(&asleep, __ATOMIC_RELAXED) == 0);
+		CHECK_IS(__atomic_load_n(&asleep, __ATOMIC_RELAXED), 0);
 	}
 }
 
@@ -106,16 +106,16 @@ int main(int argc, char **argv)
 	CHECK(!upark_cancel(&asleep));
 	upark_sleep(&asleep);
 	for (i = 0; i < WAKERS; i++)
-		CHECK(pthread_create(&id[i], NULL, waker, (void *)i) == 0);
+		CHECK_IS(pthread_create(&id[i], NULL, waker, (void *)i), 0);
 	sleeper();
 	for (i = 0; i < WAKERS; i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
-	CHECK(sleeps == cancels + wakes);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
+	CHECK_IS(sleeps, cancels + wakes);
 	for (i = 0; i < 2; i++)
-		CHECK(pthread_create(&id[i], NULL, by_turns, (void *)i) == 0);
+		CHECK_IS(pthread_create(&id[i], NULL, by_turns, (void *)i), 0);
 	for (i = 0; i < 2; i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
-	CHECK(at == 100000);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
+	CHECK_IS(at, 100000);
 	window_check("park_S4 park_W3 park_wake");
 	return 0;
 }

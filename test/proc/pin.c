@@ -50,7 +50,7 @@ static cpu_set_t mask_now(void)
 {
 	cpu_set_t mask;
 
-	CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
+	CHECK_IS(sched_getaffinity(0, sizeof mask, &mask), 0);
 	return mask;
 }
 
@@ -75,12 +75,12 @@ static void where(void *arg)
 	cpu_set_t mask = mask_now();
 	int i;
 
-	CHECK(CPU_COUNT(&mask) == 1);
+	CHECK_IS(CPU_COUNT(&mask), 1);
 	for (i = 0; !CPU_ISSET(i, &mask); i++)
 		;
 	CHECK(CPU_ISSET(i, &may));
 	for (*cpu = i, i = 0; i < 10; i++) {
-		CHECK(sched_getcpu() == *cpu);
+		CHECK_IS(sched_getcpu(), *cpu);
 		yield();
 	}
 	add(&total, 1);
@@ -106,15 +106,15 @@ static void run_pinned(int proc_nr, int how)
 	set(&total, 0);
 	begin(proc_nr, 0);
 	if (how >= 0)
-		CHECK(SCHED(pinning)(how) == 0);
+		CHECK_IS(SCHED(pinning)(how), 0);
 	for (i = 0; i < proc_nr; i++)
 		make_there(i, where, &cpu[i]);
 	start_and_finish();
-	CHECK(total == proc_nr);
+	CHECK_IS(total, proc_nr);
 	for (i = 0; i < proc_nr; i++)
-		CHECK(cpu[i] == cpu[i % cpus]);
+		CHECK_IS(cpu[i], cpu[i % cpus]);
 	for (i = 1; i < proc_nr && i < cpus; i++)
-		CHECK(cpu[i] != cpu[i - 1]);
+		CHECK_THAT(cpu[i], !=, cpu[i - 1]);
 }
 
 static void run_free(int proc_nr, int how)
@@ -124,30 +124,30 @@ static void run_free(int proc_nr, int how)
 	set(&total, 0);
 	begin(proc_nr, 0);
 	if (how >= 0)
-		CHECK(SCHED(pinning)(how) == 0);
+		CHECK_IS(SCHED(pinning)(how), 0);
 	for (i = 0; i < proc_nr; i++)
 		make_there(i, anywhere, NULL);
 	start_and_finish();
-	CHECK(total == proc_nr);
+	CHECK_IS(total, proc_nr);
 }
 
 static void environment(void)
 {
-	CHECK(setenv("USCHED_PIN", "0", 1) == 0);
+	CHECK_IS(setenv("USCHED_PIN", "0", 1), 0);
 	run_free(2, -1);
 	run_free(2, 1);
-	CHECK(setenv("USCHED_PIN", "1", 1) == 0);
+	CHECK_IS(setenv("USCHED_PIN", "1", 1), 0);
 	run_pinned(1, -1);
 	run_pinned(1, 0);
 	run_pinned(2, 0);
-	CHECK(setenv("USCHED_PIN", "", 1) == 0);
+	CHECK_IS(setenv("USCHED_PIN", "", 1), 0);
 	run_pinned(2, -1);
-	CHECK(unsetenv("USCHED_PIN") == 0);
+	CHECK_IS(unsetenv("USCHED_PIN"), 0);
 }
 
 static void by_the_call(void)
 {
-	CHECK(SCHED(pinning)(1) == -EINVAL);
+	CHECK_IS(SCHED(pinning)(1), -EINVAL);
 	run_free(1, -1);
 	run_free(1, 0);
 	run_free(3, 0);
@@ -156,8 +156,8 @@ static void by_the_call(void)
 	run_pinned(3, 1);
 	begin(2, 0);
 	CHECK(SCHED(pinning)(0) == 0 && SCHED(pinning)(1) == 0);
-	CHECK(SCHED(start)() == 0);
-	CHECK(SCHED(pinning)(0) == -EBUSY);
+	CHECK_IS(SCHED(start)(), 0);
+	CHECK_IS(SCHED(pinning)(0), -EBUSY);
 	finish();
 }
 
@@ -181,11 +181,11 @@ static void forks(void)
 	pid_t pid = fork();
 	int status;
 
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0)
 		_exit(is_free() ? 0 : 1);
-	CHECK(waitpid(pid, &status, 0) == pid);
-	CHECK(status == 0);
+	CHECK_IS(waitpid(pid, &status, 0), pid);
+	CHECK_IS(status, 0);
 }
 
 /* Runs a program that prints how many cpus it may use. */
@@ -196,7 +196,7 @@ static void runs_program(void)
 
 	CHECK(in != NULL);
 	CHECK(fscanf(in, "%d", &nr) == 1 && nr == CPU_COUNT(&may));
-	CHECK(pclose(in) == 0);
+	CHECK_IS(pclose(in), 0);
 }
 
 static void creates(void *arg)
@@ -205,15 +205,15 @@ static void creates(void *arg)
 
 	CHECK(pinned ? is_pinned() : is_free());
 	forks();
-	CHECK(ucall(is_called, NULL) == 0);
+	CHECK_IS(ucall(is_called, NULL), 0);
 	CHECK(SCHED(pinning)(0) == 0 && is_free());
 	native_join(native(born_free, NULL));
 	runs_program();
 	CHECK(SCHED(pinning)(0) == 0 && is_free());
-	CHECK(ucall(is_called, NULL) == 0);
-	CHECK(SCHED(pinning)(1) == 0);
+	CHECK_IS(ucall(is_called, NULL), 0);
+	CHECK_IS(SCHED(pinning)(1), 0);
 	CHECK(pinned ? is_pinned() : is_free());
-	CHECK(SCHED(pinning)(1) == 0);
+	CHECK_IS(SCHED(pinning)(1), 0);
 	CHECK(pinned ? is_pinned() : is_free());
 	add(&total, 1);
 }
@@ -224,11 +224,11 @@ static void made_by_threads(int how)
 
 	set(&total, 0);
 	begin(2, 0);
-	CHECK(SCHED(pinning)(how) == 0);
+	CHECK_IS(SCHED(pinning)(how), 0);
 	for (i = 0; i < 2; i++)
 		make_there(i, creates, how != 0 ? &total : NULL);
 	start_and_finish();
-	CHECK(total == 6);
+	CHECK_IS(total, 6);
 }
 
 /* A scheduler that a thread starts has the cpus of the process. */
@@ -239,7 +239,7 @@ static void inner_where(void *arg)
 {
 	cpu_set_t mask = mask_now();
 
-	CHECK(CPU_COUNT(&mask) == 1);
+	CHECK_IS(CPU_COUNT(&mask), 1);
 	for (*(int *)arg = 0; !CPU_ISSET(*(int *)arg, &mask); ++*(int *)arg)
 		;
 	add(&total, 1);
@@ -255,11 +255,11 @@ static void inner(int proc_nr, void (*f)(void *))
 {
 	int i;
 
-	CHECK(OTHER(init)(proc_nr, 0) == 0);
+	CHECK_IS(OTHER(init)(proc_nr, 0), 0);
 	for (i = 0; i < proc_nr; i++)
 		CHECK(OTHER_ON(i, f, &seen[i]) != NULL);
-	CHECK(OTHER(start)() == 0);
-	CHECK(OTHER(fini)() == 0);
+	CHECK_IS(OTHER(start)(), 0);
+	CHECK_IS(OTHER(fini)(), 0);
 }
 
 #if !defined(WS)
@@ -267,12 +267,12 @@ static void inner_ws(void)
 {
 	int i;
 
-	CHECK(ws_init(0, 0) == 0);
+	CHECK_IS(ws_init(0, 0), 0);
 	for (i = 1; ws_sched(i) != ws_sched(0); i++)
 		;
-	CHECK(i == CPU_COUNT(&may));
-	CHECK(ws_start() == 0);
-	CHECK(ws_fini() == 0);
+	CHECK_IS(i, CPU_COUNT(&may));
+	CHECK_IS(ws_start(), 0);
+	CHECK_IS(ws_fini(), 0);
 }
 #else
 static void inner_ws(void)
@@ -296,7 +296,7 @@ static void nested(void)
 	begin(2, 0);
 	make_there(1, starter, NULL);
 	start_and_finish();
-	CHECK(total == 3);
+	CHECK_IS(total, 3);
 }
 
 /* Many processors on few cpus: all have work, and pass it on. */
@@ -329,7 +329,7 @@ static void around(void)
 		ring[i] = make((int)(i * 5), relay, (void *)i);
 	SCHED(wake)(ring[0]);
 	start_and_finish();
-	CHECK(total == RING);
+	CHECK_IS(total, RING);
 }
 
 /* Runs all with the cpus that the process has. */
@@ -348,7 +348,7 @@ int main(int argc, char **argv)
 	int cpu;
 
 	check_start(argc, argv);
-	CHECK(unsetenv("USCHED_PIN") == 0);
+	CHECK_IS(unsetenv("USCHED_PIN"), 0);
 	all = may = mask_now();
 	by_the_call();
 	environment();
@@ -360,7 +360,7 @@ int main(int argc, char **argv)
 			continue;
 		CPU_ZERO(&one);
 		CPU_SET(cpu, &one);
-		CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+		CHECK_IS(sched_setaffinity(0, sizeof one, &one), 0);
 		may = one;
 		all_ways();
 	}

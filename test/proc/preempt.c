@@ -68,7 +68,7 @@ static int tiny_preempt(struct usched *s, struct ustack *u)
 	struct tiny *t = (struct tiny *)s;
 
 	if (u == NULL) {
-		CHECK(t->t_yields == tiny_self());
+		CHECK_IS(t->t_yields, tiny_self());
 		t->t_yields = NULL;
 		return 0;
 	}
@@ -99,7 +99,7 @@ static void give_way(void)
 	int rc = kind->k_sched != BARE ? scheds[kind->k_sched].d_yield() :
 		try_give_way();
 
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 }
 
 /* False: this build has no lanes. */
@@ -109,8 +109,8 @@ static int open_kind(const struct kind *k)
 	thread_nr = 0;
 	doing("on %s", k->k_name);
 	if (k->k_sched != BARE) {
-		CHECK(scheds[k->k_sched].d_init(k->k_nr, 0) == 0);
-		CHECK(scheds[k->k_sched].d_preempt() == 0);
+		CHECK_IS(scheds[k->k_sched].d_init(k->k_nr, 0), 0);
+		CHECK_IS(scheds[k->k_sched].d_preempt(), 0);
 	} else if (tiny_init(&tiny, k->k_nr) != 0)
 		return 0;
 	tiny.t_sched.s_preempt = tiny_preempt;
@@ -139,7 +139,7 @@ static void wake(void *t)
 
 static void wait_one(void)
 {
-	CHECK(scheds[kind->k_sched].d_wait() == 0);
+	CHECK_IS(scheds[kind->k_sched].d_wait(), 0);
 }
 
 /* Starts a thread, on processor p if there are processors. */
@@ -154,8 +154,8 @@ static void spawn(int p, void (*f)(void *), void *arg)
 static void close_kind(void)
 {
 	if (kind->k_sched != BARE) {
-		CHECK(scheds[kind->k_sched].d_start() == 0);
-		CHECK(scheds[kind->k_sched].d_fini() == 0);
+		CHECK_IS(scheds[kind->k_sched].d_start(), 0);
+		CHECK_IS(scheds[kind->k_sched].d_fini(), 0);
 	} else {
 		tiny_run(&tiny);
 		tiny_fini(&tiny);
@@ -259,9 +259,9 @@ static void begins_scope(void *arg)
 	struct uthread *t;
 	struct uscope *s;
 
-	CHECK(uscope_begin(&s, UNEVER) == 0);
-	CHECK(uscope_go(s, computes_in_scope, arg) == 0);
-	CHECK(uthread_make(&t, computes_with_result, arg, NULL) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
+	CHECK_IS(uscope_go(s, computes_in_scope, arg), 0);
+	CHECK_IS(uthread_make(&t, computes_with_result, arg, NULL), 0);
 	for_ever(arg);
 	CHECK(uthread_join(t, NULL, UNEVER) == 0 && uscope_end(&s) == 0);
 }
@@ -410,7 +410,7 @@ static NOINLINE void sets_errno(int mine)
 	errno = mine;
 	compute(1000);
 	__asm__ volatile("" : : : "memory");	/* errno is read again */
-	CHECK(errno == mine);
+	CHECK_IS(errno, mine);
 }
 
 static void keeps_errno(void *arg)
@@ -443,7 +443,7 @@ static NOINLINE double chaos(double x, int round)
 	double y = 1 - x;
 	int i;
 
-	CHECK(fesetround(round) == 0);
+	CHECK_IS(fesetround(round), 0);
 	for (i = 0; i < STEPS; i++) {
 		v = 3.75 * v * (1 - v);
 		w = 3.99 * w * (1 - w);
@@ -464,8 +464,8 @@ static void computes(void *arg)
 	double *want = arg;
 	int i = (int)(want - expected);
 
-	CHECK(chaos(seed[i], rounding[i % 4]) == *want);
-	CHECK(fegetround() == rounding[i % 4]);
+	CHECK_IS(chaos(seed[i], rounding[i % 4]), *want);
+	CHECK_IS(fegetround(), rounding[i % 4]);
 }
 
 static void registers(void)
@@ -484,7 +484,7 @@ static void prepare_registers(void)
 		seed[i] = 1.0 / (i + 2);
 	for (i = 0; i < NR; i++) {
 		expected[i] = chaos(seed[i], rounding[i % 4]);
-		CHECK(fesetround(FE_TONEAREST) == 0);
+		CHECK_IS(fesetround(FE_TONEAREST), 0);
 	}
 }
 
@@ -540,11 +540,11 @@ static void lasts(void)
 {
 	long ticks = stats().pe_elsewhere + 3;
 
-	CHECK(caller == NULL);
+	CHECK_IS(caller, NULL);
 	caller = ustack_self();
 	while (stats().pe_elsewhere < ticks)
 		compute(100);
-	CHECK(caller == ustack_self());
+	CHECK_IS(caller, ustack_self());
 	caller = NULL;
 }
 
@@ -599,7 +599,7 @@ static void is_called(void *arg)
 static void looks(void *arg)
 {
 	while (!get(&stop))
-		CHECK(caller == NULL);
+		CHECK_IS(caller, NULL);
 }
 
 static void called(void)
@@ -729,9 +729,9 @@ static void lives(void *arg)
 		nob = snprintf(text, sizeof text, LINE, self, line, "all", x,
 			       x / 1000.0);
 		CHECK(nob > 0 && nob < (int)sizeof text);
-		CHECK(fprintf(nowhere, "%s", text) == nob);
-		CHECK(fprintf(shared, LINE, self, line, "all", x, x / 1000.0) ==
-		      nob);
+		CHECK_IS(fprintf(nowhere, "%s", text), nob);
+		CHECK_IS(fprintf(shared, LINE, self, line, "all", x, x /
+			 1000.0), nob);
 		line++;
 	} while (time(NULL) < deadline || preempted() < goal);
 	add(&lines_done, line);
@@ -751,10 +751,10 @@ static void *reads(void *arg)
 	long nr = 0;
 
 	while (fgets(text, sizeof text, in) != NULL) {
-		CHECK(sscanf(text, "thread %u line %u of all: %x %lf\n", &self,
-			     &line, &hash, &real) == 4);
+		CHECK_IS(sscanf(text, "thread %u line %u of all: %x %lf\n",
+			 &self, &line, &hash, &real), 4);
 		CHECK(self < 2 * NR && line == next[self]);
-		CHECK(hash == check_hash(self, line));
+		CHECK_IS(hash, check_hash(self, line));
 		next[self]++;
 		nr++;
 	}
@@ -777,12 +777,12 @@ static void in_libc(const struct kind *k, int seconds)
 	FILE *in;
 	int fd[2];
 
-	CHECK(pipe(fd) == 0);
+	CHECK_IS(pipe(fd), 0);
 	in = fdopen(fd[0], "r");
 	shared  = fdopen(fd[1], "w");
 	nowhere = fopen("/dev/null", "w");
 	CHECK(in != NULL && shared != NULL && nowhere != NULL);
-	CHECK(pthread_create(&reader, NULL, reads, in) == 0);
+	CHECK_IS(pthread_create(&reader, NULL, reads, in), 0);
 	set(&lines_done, 0);
 	deadline = time(NULL) + seconds;
 	goal = preempted() + MANY;
@@ -792,9 +792,9 @@ static void in_libc(const struct kind *k, int seconds)
 	}
 	fclose(shared);
 	fclose(nowhere);
-	CHECK(pthread_join(reader, NULL) == 0);
+	CHECK_IS(pthread_join(reader, NULL), 0);
 	fclose(in);
-	CHECK(get(&lines_done) == get(&rounds));
+	CHECK_IS(get(&lines_done), get(&rounds));
 }
 
 /*
@@ -855,7 +855,7 @@ static void inner_answers(void *arg)
 {
 	for (int i = 0; i < MANY; i++) {
 		compute(1000);
-		CHECK(try_give_way() == 0);
+		CHECK_IS(try_give_way(), 0);
 	}
 	if (add(&inner_left, -1) == 0)
 		set(&inner_stop, 1);
@@ -865,7 +865,7 @@ static void runs_inner(void *arg)
 {
 	int i;
 
-	CHECK(tiny_init(&inner, 0) == 0);
+	CHECK_IS(tiny_init(&inner, 0), 0);
 	(void)usched_lanes(&inner.t_sched, 3, TINY_LANE); /* or none */
 	inner.t_sched.s_preempt = tiny_preempt;
 	set(&inner_stop, 0);
@@ -883,7 +883,7 @@ static void runs_inner(void *arg)
 static void not_inner(void *arg)
 {
 	while (!get(&stop))
-		CHECK(get(&inner_runs) == 0);
+		CHECK_IS(get(&inner_runs), 0);
 }
 
 static void nested(void)
@@ -913,10 +913,10 @@ static void set_which(int nr)
 	sigset_t mask;
 
 	which = nr;
-	CHECK(sigaltstack(&alt, NULL) == 0);
+	CHECK_IS(sigaltstack(&alt, NULL), 0);
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGUSR2);
-	CHECK(pthread_sigmask(nr ? SIG_BLOCK : SIG_UNBLOCK, &mask, NULL) == 0);
+	CHECK_IS(pthread_sigmask(nr ? SIG_BLOCK : SIG_UNBLOCK, &mask, NULL), 0);
 }
 
 static void native_kept(void *arg)
@@ -927,10 +927,10 @@ static void native_kept(void *arg)
 	while (!get(&stop)) {
 		compute(1000);
 		upreempt_forbid();
-		CHECK(sigaltstack(NULL, &alt) == 0);
-		CHECK(alt.ss_sp == alternate[which]);
-		CHECK(pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0);
-		CHECK(sigismember(&mask, SIGUSR2) == which);
+		CHECK_IS(sigaltstack(NULL, &alt), 0);
+		CHECK_IS(alt.ss_sp, alternate[which]);
+		CHECK_IS(pthread_sigmask(SIG_BLOCK, NULL, &mask), 0);
+		CHECK_IS(sigismember(&mask, SIGUSR2), which);
 		CHECK(!sigismember(&mask, SIGURG));
 		upreempt_allow();
 	}
@@ -954,7 +954,7 @@ static void pumped(const struct kind *k)
 	}
 	close_kind();
 	set_which(0);
-	CHECK(sigaltstack(&off, NULL) == 0);
+	CHECK_IS(sigaltstack(&off, NULL), 0);
 }
 
 /* SIGURG may be blocked outside of usched_run(). */
@@ -964,12 +964,12 @@ static void blocked_outside(void)
 
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGURG);
-	CHECK(pthread_sigmask(SIG_BLOCK, &mask, NULL) == 0);
+	CHECK_IS(pthread_sigmask(SIG_BLOCK, &mask, NULL), 0);
 	if (open_kind(&kinds[0])) {
 		answer();
 		close_kind();
 	}
-	CHECK(pthread_sigmask(SIG_UNBLOCK, &mask, &now) == 0);
+	CHECK_IS(pthread_sigmask(SIG_UNBLOCK, &mask, &now), 0);
 	CHECK(sigismember(&now, SIGURG));
 }
 
@@ -979,7 +979,7 @@ static struct rr_thread *sleeper;
 
 static void sleeps(void *arg)
 {
-	CHECK(rr_wait() == 0);
+	CHECK_IS(rr_wait(), 0);
 	compute(1000);
 }
 
@@ -988,7 +988,7 @@ static void nap(long ms)
 	struct timespec left = { ms / 1000, ms % 1000 * 1000000 };
 
 	while (nanosleep(&left, &left) != 0)
-		CHECK(errno == EINTR);
+		CHECK_IS(errno, EINTR);
 }
 
 static void parked(void)
@@ -1000,7 +1000,7 @@ static void parked(void)
 	sleeper = rr_thread_init(sleeps, NULL);
 	CHECK(sleeper != NULL);
 	rr_hold();
-	CHECK(rr_start() == 0);
+	CHECK_IS(rr_start(), 0);
 	first = stats();
 	do {
 		nap(1);
@@ -1016,7 +1016,7 @@ static void parked(void)
 	} while (stats().pe_ticks > last.pe_ticks + 2);
 	rr_wake(sleeper);
 	rr_release();
-	CHECK(rr_fini() == 0);
+	CHECK_IS(rr_fini(), 0);
 }
 
 /* Without s_preempt() there is no timer, nor after the end of a run. */
@@ -1058,7 +1058,7 @@ static void left_alone(void)
 	spawn(0, counts_timers, &nr);
 	close_kind();
 	burn(NULL);
-	CHECK(stats().pe_ticks == ticks);
+	CHECK_IS(stats().pe_ticks, ticks);
 	CHECK(nr == 0 && timers() == 0);
 }
 
@@ -1070,13 +1070,13 @@ static void stops(void *arg)
 
 	while (preempted() < goal)
 		compute(100);
-	CHECK(upreempt_stop() == 0);
-	CHECK(upreempt_stop() == -EINVAL);
+	CHECK_IS(upreempt_stop(), 0);
+	CHECK_IS(upreempt_stop(), -EINVAL);
 	was   = preempted();
 	ticks = stats().pe_ticks;
 	burn(NULL);
-	CHECK(preempted() == was);
-	CHECK(stats().pe_ticks <= ticks + 1);
+	CHECK_IS(preempted(), was);
+	CHECK_THAT(stats().pe_ticks, <=, ticks + 1);
 	set(&stop, 1);
 }
 
@@ -1088,7 +1088,7 @@ static void stopped(void)
 	spawn(0, stops, NULL);
 	spawn(0, looks, NULL);
 	close_kind();
-	CHECK(upreempt_start(TICK) == 0);
+	CHECK_IS(upreempt_start(TICK), 0);
 	CHECK(open_kind(&kinds[0]));
 	answer();
 	close_kind();
@@ -1117,7 +1117,7 @@ static void allows(void *arg)
 
 static void is_left(void *forbids)
 {
-	CHECK(tiny_init(&inner, 0) == 0);
+	CHECK_IS(tiny_init(&inner, 0), 0);
 	(void)usched_lanes(&inner.t_sched, 3, TINY_LANE);
 	inner.t_sched.s_preempt = tiny_preempt;
 	tiny_start(&inner, &inner_thread[0], jumps, forbids);
@@ -1129,7 +1129,7 @@ static void is_left(void *forbids)
 		usched_left(&inner.t_sched);
 		inner.t_live--;
 	}
-	CHECK(timers() == 2);
+	CHECK_IS(timers(), 2);
 	tiny_run(&inner);
 	CHECK(inner.t_live == 0 && inner_thread[1].tt_done == 1);
 	usched_fini(&inner.t_sched);
@@ -1147,7 +1147,7 @@ static void left(void)
 		spawn(0, is_left, i % 2 ? &inner : NULL);
 		spawn(0, looks, NULL);
 		close_kind();
-		CHECK(timers() == 0);
+		CHECK_IS(timers(), 0);
 	}
 }
 
@@ -1162,15 +1162,15 @@ static int limited(void)
 
 static void no_timer(void)
 {
-	CHECK(limited() == 0);
-	CHECK(upreempt_start(TICK) == -EAGAIN);
+	CHECK_IS(limited(), 0);
+	CHECK_IS(upreempt_start(TICK), -EAGAIN);
 }
 
 /* A native thread that gets no timer runs without it. */
 static void no_timer_later(void)
 {
-	CHECK(upreempt_start(TICK) == 0);
-	CHECK(limited() == 0);
+	CHECK_IS(upreempt_start(TICK), 0);
+	CHECK_IS(limited(), 0);
 	CHECK(open_kind(&kinds[0]));
 	spawn(0, burn, NULL);
 	spawn(0, burn, NULL);
@@ -1180,13 +1180,13 @@ static void no_timer_later(void)
 
 static void inlined(void)
 {
-	CHECK(rr_preempt() == -EINVAL);
+	CHECK_IS(rr_preempt(), -EINVAL);
 	CHECK(rr_init(1, 0) == 0 && rr_preempt() == 0 && rr_start() == 0);
-	CHECK(rr_preempt() == -EBUSY);
-	CHECK(rr_fini() == 0);
+	CHECK_IS(rr_preempt(), -EBUSY);
+	CHECK_IS(rr_fini(), 0);
 	CHECK(upreempt_start(0) == -EINVAL && upreempt_start(-1) == -EINVAL);
-	CHECK(upreempt_stop() == -EINVAL);
-	CHECK(upreempt_text(&working, &working) == -EINVAL);
+	CHECK_IS(upreempt_stop(), -EINVAL);
+	CHECK_IS(upreempt_text(&working, &working), -EINVAL);
 	CHECK(upreempt_start(TICK) == 0 && upreempt_start(TICK) == -EBUSY);
 }
 
@@ -1203,7 +1203,7 @@ static void start_bare(void (*f)(void *), void (*g)(void *))
 static void blocks_in_it(void *arg)
 {
 	upreempt_forbid();
-	CHECK(tiny_try_yield() == 0);
+	CHECK_IS(tiny_try_yield(), 0);
 }
 
 static void forbids_too(void *arg)
@@ -1220,7 +1220,7 @@ static void too_many_allow(void)
 
 static void block_tick(void)
 {
-	CHECK(upreempt_start(TICK) == 0);
+	CHECK_IS(upreempt_start(TICK), 0);
 	start_bare(blocks_in_it, looks);
 }
 
@@ -1272,7 +1272,7 @@ int main(int argc, char **argv)
 	if (bad != 0)
 		return 1;
 	prepare_registers();
-	CHECK(upreempt_start(TICK) == 0);
+	CHECK_IS(upreempt_start(TICK), 0);
 	on_all(answer);
 	on_all(shells);
 	on_all(errnos);
@@ -1285,7 +1285,7 @@ int main(int argc, char **argv)
 	CHECK(upreempt_stop() == 0 && upreempt_start(TICK / 10) == 0);
 	set(&rounds, 0);
 	on_all(in_library);
-	CHECK(get(&rounds) == 0);
+	CHECK_IS(get(&rounds), 0);
 	CHECK(upreempt_stop() == 0 && upreempt_start(TICK) == 0);
 	on_all(registers);
 	on_all(forbid);

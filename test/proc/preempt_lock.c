@@ -30,22 +30,22 @@ static void compute(void)
 static void lock(struct umutex *m, int kind)
 {
 	if (umutex_lock(m, UNOW) != 0) {
-		CHECK(umutex_lock(m, UNEVER) == 0);
+		CHECK_IS(umutex_lock(m, UNEVER), 0);
 		waited[kind]++;			/* under the lock */
 	}
-	CHECK(inside[kind]++ == 0);
+	CHECK_IS(inside[kind]++, 0);
 	compute();
-	CHECK(--inside[kind] == 0);
+	CHECK_IS(--inside[kind], 0);
 	umutex_unlock(m);
 }
 
 static void take_unit(struct usem *s, int kind)
 {
-	CHECK(usem_wait(s, UNEVER) == 0);
-	CHECK(out[kind]++ == 0);
+	CHECK_IS(usem_wait(s, UNEVER), 0);
+	CHECK_IS(out[kind]++, 0);
 	compute();
-	CHECK(--out[kind] == 0);
-	CHECK(usem_post(s) == 0);
+	CHECK_IS(--out[kind], 0);
+	CHECK_IS(usem_post(s), 0);
 }
 
 static void uses(void *arg)
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	check_start(argc, argv);
-	CHECK(usem_post(&sem) == 0);
+	CHECK_IS(usem_post(&sem), 0);
 	rc = upreempt_start(100000);
 	if (rc != 0) {
 		printf("no preemption here: %d\n", rc);

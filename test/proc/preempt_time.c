@@ -20,7 +20,7 @@ static long ended;
 static void sleeps(void *arg)
 {
 	while (ended < ROUNDS) {
-		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 		awake++;
 	}
 }
@@ -41,7 +41,7 @@ static void computes(void *arg)
 	make(sleeps);							\
 	make(computes);							\
 	CHECK(k##_start() == 0 && k##_fini() == 0);			\
-	CHECK(ended == ROUNDS);						\
+	CHECK_IS(ended, ROUNDS);					\
 } while (0)
 #define RR(f)	CHECK(rr_thread_init(f, NULL) != NULL)
 #define LL(f)	CHECK(ll_thread_init(f, NULL, 0) != NULL)

@@ -55,7 +55,7 @@ static void child(void *arg)
 	free(arg);
 	CHECK(!is_private());
 	yield();
-	CHECK(umutex_lock(task.t_mutex, UNEVER) == 0);
+	CHECK_IS(umutex_lock(task.t_mutex, UNEVER), 0);
 	*task.t_sum += 21;
 	umutex_unlock(task.t_mutex);
 	ugroup_done(task.t_group);
@@ -79,8 +79,8 @@ static void parent(void *arg)
 		if (i == 0)
 			yield();
 	}
-	CHECK(ugroup_wait(&group, UNEVER) == 0);
-	CHECK(sum == 21 * CHILDREN);
+	CHECK_IS(ugroup_wait(&group, UNEVER), 0);
+	CHECK_IS(sum, 21 * CHILDREN);
 	add(&right, 1);
 	add(&moved, here() != was);
 }
@@ -91,12 +91,12 @@ static void objects(int nr)
 
 	right = 0;
 	begin(2, 0);
-	CHECK(SCHED(private)(1) == 0);
+	CHECK_IS(SCHED(private)(1), 0);
 	for (i = 0; i < nr; i++)
 		(void)make(i, parent, (void *)(intptr_t)i);
-	CHECK(SCHED(private)(0) == 0);
+	CHECK_IS(SCHED(private)(0), 0);
 	start_and_finish();
-	CHECK(right == nr);
+	CHECK_IS(right, nr);
 }
 
 /* Who chooses. */
@@ -120,14 +120,14 @@ static void chooses(void *arg)
 	void *got;
 	int i;
 
-	CHECK(uthread_make_by(&t[0], result, &t[0], "p", 2) == -EINVAL);
-	CHECK(uthread_make_by(&t[0], result, &t[0], "private",
-			      USCHED_MAKE_PRIVATE) == 0);
-	CHECK(uthread_make_by(&t[1], result, &t[1], "any", 0) == 0);
+	CHECK_IS(uthread_make_by(&t[0], result, &t[0], "p", 2), -EINVAL);
+	CHECK_IS(uthread_make_by(&t[0], result, &t[0], "private",
+		 USCHED_MAKE_PRIVATE), 0);
+	CHECK_IS(uthread_make_by(&t[1], result, &t[1], "any", 0), 0);
 	for (i = 0; i < 2; i++)
 		CHECK(uthread_join(t[i], &got, UNEVER) == 0 && got == &t[i]);
 	joined = make_joinable(0, counts, NULL);
-	CHECK(SCHED(join)(joined) == 0);
+	CHECK_IS(SCHED(join)(joined), 0);
 	(void)make(0, counts, NULL);
 }
 
@@ -137,17 +137,17 @@ static void chosen(int how, const char *word, int nr)
 	struct usched *d;
 
 	if (word != NULL)
-		CHECK(setenv("USCHED_STACKS", word, 1) == 0);
+		CHECK_IS(setenv("USCHED_STACKS", word, 1), 0);
 	else
-		CHECK(unsetenv("USCHED_STACKS") == 0);
+		CHECK_IS(unsetenv("USCHED_STACKS"), 0);
 	private_nr = shared_nr = 0;
 	begin(1, 0);
 	if (how >= 0)
-		CHECK(SCHED(private)(how) == 0);
+		CHECK_IS(SCHED(private)(how), 0);
 	d = SCHED(sched)(0);
 	(void)make(0, counts, NULL);
-	CHECK(d->s_make(d, counts, NULL, USCHED_MAKE_PRIVATE) == 0);
-	CHECK(d->s_make(d, counts, NULL, 0) == 0);
+	CHECK_IS(d->s_make(d, counts, NULL, USCHED_MAKE_PRIVATE), 0);
+	CHECK_IS(d->s_make(d, counts, NULL, 0), 0);
 	(void)make(0, chooses, NULL);
 	start_and_finish();
 	CHECK(private_nr == nr && private_nr + shared_nr == 7);
@@ -162,7 +162,7 @@ static void message(const char *line)
 
 static void choosers(void)
 {
-	CHECK(SCHED(private)(1) == -EINVAL);
+	CHECK_IS(SCHED(private)(1), -EINVAL);
 	chosen(-1, NULL, 2);
 	chosen(0, NULL, 2);
 	chosen(1, NULL, 7);
@@ -171,12 +171,12 @@ static void choosers(void)
 	chosen(0, "private", 7);
 	chosen(-1, "shared", 2);
 	chosen(1, "shared", 2);
-	CHECK(setenv("USCHED_STACKS", "privat", 1) == 0);
+	CHECK_IS(setenv("USCHED_STACKS", "privat", 1), 0);
 	usched_on_message(message);
 	CHECK(SCHED(init)(1, 0) == -EINVAL && told == 1);
 	usched_on_message(NULL);
-	CHECK(SCHED(private)(1) == -EINVAL);
-	CHECK(unsetenv("USCHED_STACKS") == 0);
+	CHECK_IS(SCHED(private)(1), -EINVAL);
+	CHECK_IS(unsetenv("USCHED_STACKS"), 0);
 }
 
 /* A maker that comes while the scheduler starts. */
@@ -195,7 +195,7 @@ static void starting(void)
 {
 	private_nr = 0;
 	begin(1, 0);
-	CHECK(SCHED(private)(1) == 0);
+	CHECK_IS(SCHED(private)(1), 0);
 	early = 20;
 	start_and_finish();
 	CHECK(early == 0 && private_nr == 20);
@@ -212,7 +212,7 @@ static void waits(void *arg)
 	CHECK(is_private());
 	add(&waiting, 1);
 	wait_one();
-	CHECK(mine == (long)(intptr_t)arg);
+	CHECK_IS(mine, (long)(intptr_t)arg);
 	add(&ended, 1);
 }
 
@@ -230,7 +230,7 @@ static long fill(long most)
 		else
 			check_yield();
 	}
-	CHECK(errno == EAGAIN);
+	CHECK_IS(errno, EAGAIN);
 	return nr;
 }
 
@@ -247,22 +247,22 @@ static void limits(void)
 	long nr, round;
 
 	begin(1, 0);
-	CHECK(SCHED(private)(1) == 0);
+	CHECK_IS(SCHED(private)(1), 0);
 	nr = fill(0);
-	CHECK(nr >= 16384);
+	CHECK_THAT(nr, >=, 16384);
 	SCHED(hold)();
 	waiting = ended = 0;
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	for (round = 1; round <= 3; round++) {
 		until(&waiting, nr * round);
 		CHECK(try_make(0, waits, NULL) == NULL && errno == EAGAIN);
 		wake_all(nr);
 		if (round < 3)
-			CHECK(fill(nr) == nr);
+			CHECK_IS(fill(nr), nr);
 	}
 	SCHED(release)();
 	finish();
-	CHECK(ended == 3 * nr);
+	CHECK_IS(ended, 3 * nr);
 }
 
 /* Few addresses: makers hear of it. */
@@ -276,11 +276,11 @@ static void few_addresses(void)
 	fclose(in);
 	waiting = ended = 0;
 	begin(1, 0);
-	CHECK(SCHED(private)(1) == 0);
+	CHECK_IS(SCHED(private)(1), 0);
 	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	most.rlim_cur = most.rlim_max = (rlim_t)pages * 4096 + (300 << 20);
-	CHECK(setrlimit(RLIMIT_AS, &most) == 0);
+	CHECK_IS(setrlimit(RLIMIT_AS, &most), 0);
 	for (nr = 0; nr < 16384; nr++) {
 		all[nr] = try_make(0, waits, (void *)(intptr_t)nr);
 		if (all[nr] == NULL)
@@ -291,7 +291,7 @@ static void few_addresses(void)
 	wake_all(nr);
 	SCHED(release)();
 	finish();
-	CHECK(ended == nr);
+	CHECK_IS(ended, nr);
 	_exit(42);
 }
 
@@ -303,18 +303,18 @@ static void few_before(void)
 
 	private_nr = 0;
 	begin(1, 0);
-	CHECK(SCHED(private)(1) == 0);
+	CHECK_IS(SCHED(private)(1), 0);
 	for (i = 0; i < 16000; i++)
 		CHECK(try_make(0, counts, NULL) != NULL);
-	CHECK(getrlimit(RLIMIT_AS, &most) == 0);
+	CHECK_IS(getrlimit(RLIMIT_AS, &most), 0);
 	most.rlim_cur = (rlim_t)1 << 30;
-	CHECK(setrlimit(RLIMIT_AS, &most) == 0);
+	CHECK_IS(setrlimit(RLIMIT_AS, &most), 0);
 	CHECK(SCHED(start)() == -ENOMEM && private_nr == 0);
 	most.rlim_cur = most.rlim_max;
-	CHECK(setrlimit(RLIMIT_AS, &most) == 0);
+	CHECK_IS(setrlimit(RLIMIT_AS, &most), 0);
 	private_nr = 0;
 	start_and_finish();
-	CHECK(private_nr == 16000);
+	CHECK_IS(private_nr, 16000);
 	_exit(42);
 }
 
@@ -333,9 +333,9 @@ static void exits(void (*f)(void))
 static void forked(void)
 {
 	CHECK(try_make(0, counts, NULL) == NULL && errno == ECHILD);
-	CHECK(SCHED(private)(1) == -ECHILD);
+	CHECK_IS(SCHED(private)(1), -ECHILD);
 	begin(1, 0);
-	CHECK(SCHED(private)(1) == 0);
+	CHECK_IS(SCHED(private)(1), 0);
 	(void)make(0, counts, NULL);
 	start_and_finish();
 	_exit(private_nr == 1 ? 42 : 1);
@@ -345,8 +345,8 @@ static void forks(void)
 {
 	begin(1, 0);
 	SCHED(hold)();
-	CHECK(SCHED(private)(1) == 0);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(private)(1), 0);
+	CHECK_IS(SCHED(start)(), 0);
 	private_nr = 0;
 	exits(forked);
 	SCHED(release)();
@@ -357,12 +357,12 @@ static void forks(void)
 static void none(void)
 {
 	begin(1, 0);
-	CHECK(SCHED(private)(1) == 0);
+	CHECK_IS(SCHED(private)(1), 0);
 	CHECK(try_make(0, counts, NULL) == NULL && errno == EAGAIN);
-	CHECK(SCHED(private)(0) == 0);
+	CHECK_IS(SCHED(private)(0), 0);
 	(void)make(0, counts, NULL);
 	start_and_finish();
-	CHECK(shared_nr == 1);
+	CHECK_IS(shared_nr, 1);
 }
 
 int main(int argc, char **argv)

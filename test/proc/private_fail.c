@@ -101,7 +101,7 @@ static void refused(int p)
 	private_nr = more = 0;
 	procs = p;
 	insist(init);
-	CHECK(SCHED(private)(1) == 0);
+	CHECK_IS(SCHED(private)(1), 0);
 	makes(EACH);
 	while (made(try_make(0, maker, (void *)(intptr_t)EACH)) == NULL)
 		;
@@ -119,7 +119,7 @@ static void refused(int p)
 	}
 	SCHED(release)();
 	finish();
-	CHECK(private_nr == 3 * EACH + more);
+	CHECK_IS(private_nr, 3 * EACH + more);
 }
 
 int main(int argc, char **argv)
@@ -138,6 +138,6 @@ int main(int argc, char **argv)
 			(void)fail_each(kinds[i % 5], all_later, refused,
 					i / 5 + 1);
 	}
-	CHECK(refusals > 10);
+	CHECK_THAT(refusals, >, 10);
 	return 0;
 }

@@ -30,7 +30,7 @@ static long resident(void)
 
 	if (f == NULL)
 		check_skip("no /proc");
-	CHECK(fscanf(f, "%ld %ld", &all, &now) == 2);
+	CHECK_IS(fscanf(f, "%ld %ld", &all, &now), 2);
 	fclose(f);
 	return now;
 }
@@ -77,7 +77,7 @@ static void goes_deep(void *arg)
 		add(&waiting, 1);
 		wait_one();
 		for (i = 0; i < 20; i++)
-			CHECK(here[i] == me + i + round);
+			CHECK_IS(here[i], me + i + round);
 	}
 	add(&ended, 1);
 }
@@ -105,10 +105,10 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	begin(2, THREADS);
-	CHECK(SCHED(stack_size)(512 << 10) == 0);
+	CHECK_IS(SCHED(stack_size)(512 << 10), 0);
 	for (i = 0; i < THREADS; i++)
 		threads[i] = make(i, goes_deep, &threads[i]);
 	start_and_finish_with(wakes_all, NULL);
-	CHECK(ended == THREADS);
+	CHECK_IS(ended, THREADS);
 	return 0;
 }

@@ -62,30 +62,30 @@ static void lines(const char *want, ...)
 	va_end(list);
 	if (*at != 0)
 		fprintf(stderr, "not wanted: %s", at);
-	CHECK(*at == 0);
+	CHECK_IS(*at, 0);
 	*said = 0;
 }
 
 static void order(void)
 {
-	CHECK(SCHED(start)() == -EINVAL);
-	CHECK(SCHED(fini)() == -EINVAL);
+	CHECK_IS(SCHED(start)(), -EINVAL);
+	CHECK_IS(SCHED(fini)(), -EINVAL);
 	CHECK(try_make(0, nothing, NULL) == NULL && errno == EINVAL);
 	lines(NAME "_start: " NAME "_init() was not called before, or failed",
 	      NAME "_fini: " NAME "_init() was not", NAME "_thread_init: ", NULL);
 #if !defined(PR)
-	CHECK(SCHED(stack_size)(1 << 20) == -EINVAL);
-	CHECK(SCHED(private)(1) == -EINVAL);
+	CHECK_IS(SCHED(stack_size)(1 << 20), -EINVAL);
+	CHECK_IS(SCHED(private)(1), -EINVAL);
 	SCHED(hold)();
 	lines(NAME "_stack_size: " NAME "_init() was not", NAME "_private: ",
 	      NAME "_hold: " NAME "_init() was not called before", NULL);
 #endif
 	begin(1, 0);
-	CHECK(SCHED(init)(1, 0) == -EBUSY);
+	CHECK_IS(SCHED(init)(1, 0), -EBUSY);
 	lines(NAME "_init: there is a scheduler already, until " NAME "_fini()",
 	      NULL);
-	CHECK(SCHED(start)() == 0);
-	CHECK(SCHED(start)() == -EBUSY);
+	CHECK_IS(SCHED(start)(), 0);
+	CHECK_IS(SCHED(start)(), -EBUSY);
 	lines(NAME "_start: it was called before", NULL);
 	finish();
 	lines(NULL);
@@ -96,30 +96,30 @@ static void joins(void *arg)
 	thread *t = make_joinable(0, nothing, NULL);
 	struct uthread *u;
 
-	CHECK(SCHED(join)(t) == 0);
-	CHECK(SCHED(join)(SCHED(self)()) == -EINVAL);
+	CHECK_IS(SCHED(join)(t), 0);
+	CHECK_IS(SCHED(join)(SCHED(self)()), -EINVAL);
 #if !defined(USCHED_HARD)
-	CHECK(SCHED(join)(t) == -EINVAL);
+	CHECK_IS(SCHED(join)(t), -EINVAL);
 #if defined(PR)			/* it has no join_until */
-	CHECK(SCHED(join)(t) == -EINVAL);
+	CHECK_IS(SCHED(join)(t), -EINVAL);
 #else
-	CHECK(SCHED(join_until)(t, UNEVER) == -EINVAL);
+	CHECK_IS(SCHED(join_until)(t, UNEVER), -EINVAL);
 #endif
-	CHECK(uthread_make(&u, result, NULL, NULL) == 0);
-	CHECK(uthread_join(u, NULL, UNEVER) == 0);
-	CHECK(uthread_join(u, NULL, UNEVER) == -EINVAL);
-	CHECK(uthread_detach(u) == -EINVAL);
+	CHECK_IS(uthread_make(&u, result, NULL, NULL), 0);
+	CHECK_IS(uthread_join(u, NULL, UNEVER), 0);
+	CHECK_IS(uthread_join(u, NULL, UNEVER), -EINVAL);
+	CHECK_IS(uthread_detach(u), -EINVAL);
 #endif
-	CHECK(uthread_make(&u, result, NULL, NULL) == 0);
-	CHECK(uthread_join(u, NULL, UNOW) == -EAGAIN);
-	CHECK(uthread_join(u, NULL, -1) == -EINVAL);
-	CHECK(uthread_detach(u) == 0);
-	CHECK(uthread_detach(u) == -EINVAL);
+	CHECK_IS(uthread_make(&u, result, NULL, NULL), 0);
+	CHECK_IS(uthread_join(u, NULL, UNOW), -EAGAIN);
+	CHECK_IS(uthread_join(u, NULL, -1), -EINVAL);
+	CHECK_IS(uthread_detach(u), 0);
+	CHECK_IS(uthread_detach(u), -EINVAL);
 }
 
 static void *joins_itself(void *arg)
 {
-	CHECK(uthread_join(uthread_self(), NULL, UNEVER) == -EDEADLK);
+	CHECK_IS(uthread_join(uthread_self(), NULL, UNEVER), -EDEADLK);
 	return arg;
 }
 
@@ -127,8 +127,8 @@ static void makes_that(void *arg)
 {
 	struct uthread *u;
 
-	CHECK(uthread_make(&u, joins_itself, NULL, NULL) == 0);
-	CHECK(uthread_join(u, NULL, UNEVER) == 0);
+	CHECK_IS(uthread_make(&u, joins_itself, NULL, NULL), 0);
+	CHECK_IS(uthread_join(u, NULL, UNEVER), 0);
 }
 
 static void sleeps(void *arg)
@@ -137,17 +137,17 @@ static void sleeps(void *arg)
 	int i;
 
 	for (i = 0; i < 3; i++)
-		CHECK(u_sleep(50 * UTIME_MS) == 0);
+		CHECK_IS(u_sleep(50 * UTIME_MS), 0);
 	CHECK(u_sleep(UNOW) == 0 && u_sleep(uafter(-UTIME_S)) == 0);
-	CHECK(u_sleep(unow() - UTIME_MS) == 0);	/* has just passed */
-	CHECK(u_wait_until(7) == -ETIMEDOUT);
-	CHECK(uscope_begin(&s, 3 * UTIME_S) == 0);
-	CHECK(uscope_end(&s) == -ETIMEDOUT);
+	CHECK_IS(u_sleep(unow() - UTIME_MS), 0);	/* has just passed */
+	CHECK_IS(u_wait_until(7), -ETIMEDOUT);
+	CHECK_IS(uscope_begin(&s, 3 * UTIME_S), 0);
+	CHECK_IS(uscope_end(&s), -ETIMEDOUT);
 }
 
 static void sleeps_too(void *arg)
 {
-	CHECK(u_sleep(2 * UTIME_US) == 0);
+	CHECK_IS(u_sleep(2 * UTIME_US), 0);
 }
 
 /* How much later the system seems to have begun. */
@@ -180,13 +180,13 @@ static void begun(utime_ns uptime)
 
 	later = unow() - uptime;
 	for (i = 0; i < (int)COUNT(lengths); i++)
-		CHECK(uafter(lengths[i]) > lengths[i] / 2 + uptime);
+		CHECK_THAT(uafter(lengths[i]), >, lengths[i] / 2 + uptime);
 	lines(NULL);
 	for (i = 0; i < 1000 && *said == 0; i++)
-		CHECK(uafter(uafter(50 * UTIME_MS)) >= 2 * uptime);
+		CHECK_THAT(uafter(uafter(50 * UTIME_MS)), >=, 2 * uptime);
 	lines("uafter: the length ", NULL);
 	for (i = 0; i < 1000; i++)
-		CHECK(uafter(uafter(50 * UTIME_MS)) >= 2 * uptime);
+		CHECK_THAT(uafter(uafter(50 * UTIME_MS)), >=, 2 * uptime);
 	lines(NULL);
 	later = 0;
 }
@@ -208,11 +208,11 @@ static void deadline_of_deadline(void *arg)
 	int i;
 
 	CHECK(uafter(length) < uafter(UTIME_S) && uafter(UNEVER) == UNEVER);
-	CHECK(uafter(UNEVER - 1) == UNEVER);
-	CHECK(uafter(unow() / UTIME_S * UTIME_S + UTIME_S) > unow());
+	CHECK_IS(uafter(UNEVER - 1), UNEVER);
+	CHECK_THAT(uafter(unow() / UTIME_S * UTIME_S + UTIME_S), >, unow());
 	lines(NULL);
 	for (i = 0; i < 3 || (i < 1000 && *said == 0); i++)
-		CHECK(uafter((unow() + UTIME_S) | 1) > unow() + UTIME_S);
+		CHECK_THAT(uafter((unow() + UTIME_S) | 1), >, unow() + UTIME_S);
 	lines("uafter: the length ", NULL);
 	CHECK(arg == NULL && *said == 0);
 }
@@ -232,14 +232,14 @@ static void lengths(void)
 	lines("uafter(2 * UTIME_US) is the deadline after that", NULL);
 	in_thread(sleeps_too);
 	lines(NULL);
-	CHECK(u_sleep(6) == 0);		/* a native thread */
+	CHECK_IS(u_sleep(6), 0);	/* a native thread */
 	lines("u_sleep: the deadline 6 lies", NULL);
 }
 
 static void sleeps_virtually(void *arg)
 {
-	CHECK(u_sleep(5 * UTIME_S) == 0);
-	CHECK(u_sleep(uafter(5 * UTIME_S)) == 0);
+	CHECK_IS(u_sleep(5 * UTIME_S), 0);
+	CHECK_IS(u_sleep(uafter(5 * UTIME_S)), 0);
 }
 
 static void virtually(void)
@@ -268,9 +268,9 @@ static void leaves_blocked(void *arg)
 {
 	struct uscope *s;
 
-	CHECK(uscope_begin(&s, UNEVER) == 0);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
-	CHECK(uscope_end(&s) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
+	CHECK_IS(uscope_end(&s), 0);
 	leaves(arg);
 }
 
@@ -289,9 +289,9 @@ static void goes_in_ended(void *arg)
 {
 	struct uscope *s, *copy;
 
-	CHECK(uscope_begin(&s, UNEVER) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
 	copy = s;
-	CHECK(uscope_end(&s) == 0);
+	CHECK_IS(uscope_end(&s), 0);
 	(void)!uscope_go(copy, none, NULL);
 }
 
@@ -312,7 +312,7 @@ static UNUSED void not_locked(void)
 
 static UNUSED void not_mine(void)
 {
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 	in_thread(unlocks);
 }
 
@@ -323,7 +323,7 @@ static void unlocks_rw(void *arg)
 
 static UNUSED void not_my_rw(void)
 {
-	CHECK(urw_write(&rw, UNEVER) == 0);
+	CHECK_IS(urw_write(&rw, UNEVER), 0);
 	in_thread(unlocks_rw);
 }
 
@@ -332,7 +332,7 @@ static void sends(void *arg)
 	struct uchan *c = uchan_make(4, 1);
 	int v = 1;
 
-	CHECK(uchan_send(c, &v, UNOW) == 0);
+	CHECK_IS(uchan_send(c, &v, UNOW), 0);
 	uchan_free(c);
 	(void)uchan_send(c, &v, UNOW);
 }
@@ -342,7 +342,7 @@ static void receives(void *arg)
 	struct uchan *c = uchan_make(4, 1);
 	int v = 1;
 
-	CHECK(uchan_send(c, &v, UNOW) == 0);
+	CHECK_IS(uchan_send(c, &v, UNOW), 0);
 	uchan_free(c);
 	(void)uchan_recv(c, &v, UNOW);
 }
@@ -367,8 +367,8 @@ static void many(void *arg)
 
 	for (i = 0; i < 10000; i++) {
 		uchan_free(uchan_make(8, i % 300));
-		CHECK(uthread_make(&u, result, NULL, NULL) == 0);
-		CHECK(uthread_join(u, NULL, UNEVER) == 0);
+		CHECK_IS(uthread_make(&u, result, NULL, NULL), 0);
+		CHECK_IS(uthread_join(u, NULL, UNEVER), 0);
 	}
 }
 

@@ -41,7 +41,7 @@ static utime_ns soon(void)
 
 static void child(void *arg)
 {
-	CHECK(u_sleep(soon()) == 0);
+	CHECK_IS(u_sleep(soon()), 0);
 	note((long)(intptr_t)arg, 7, 0);
 	yield();
 }
@@ -53,7 +53,7 @@ static void make_and_join(long me)
 
 	note(me, 6, rc);
 	if (rc == -ETIMEDOUT)
-		CHECK(SCHED(join)(t) == 0);
+		CHECK_IS(SCHED(join)(t), 0);
 }
 
 static void step(long me)
@@ -65,7 +65,7 @@ static void step(long me)
 		yield();
 		break;
 	case 1:
-		CHECK(u_sleep(soon()) == 0);
+		CHECK_IS(u_sleep(soon()), 0);
 		break;
 	case 2:
 		note(me, 5, u_wait_until(soon()));
@@ -98,9 +98,9 @@ static void make_all(void *arg)
 		all[i] = make_joinable(0, act, (void *)i);
 	set(&made, 1);
 	while (get(&done) < THREADS)	/* they may be woken until then */
-		CHECK(u_sleep(soon()) == 0);
+		CHECK_IS(u_sleep(soon()), 0);
 	for (i = 0; i < THREADS; i++)
-		CHECK(SCHED(join)(all[i]) == 0);
+		CHECK_IS(SCHED(join)(all[i]), 0);
 }
 
 /*
@@ -128,7 +128,7 @@ static void in_child(void)
 	char seed[32];
 
 	snprintf(seed, sizeof seed, "%u", check_seed);
-	CHECK(setenv("USCHED_SEED", seed, 1) == 0);
+	CHECK_IS(setenv("USCHED_SEED", seed, 1), 0);
 	fprintf(stderr, "%llx", (unsigned long long)run(1, 0));
 }
 
@@ -138,10 +138,10 @@ static void replays(void)
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		CHECK(check_child(in_child, text, sizeof text) == 0);
+		CHECK_IS(check_child(in_child, text, sizeof text), 0);
 		snprintf(own, sizeof own, "%llx",
 			 (unsigned long long)run(1, check_seed));
-		CHECK(strcmp(text, own) == 0);
+		CHECK_STR(text, own);
 	}
 }
 
@@ -153,9 +153,9 @@ static void seeds_differ(void)
 	for (i = 0; i < SEEDS; i++) {
 		of[i] = run(1, check_seed + (unsigned)i);
 		for (k = 0; k < i; k++)
-			CHECK(of[i] != of[k]);
+			CHECK_THAT(of[i], !=, of[k]);
 	}
-	CHECK(run(1, check_seed) == of[0]);
+	CHECK_IS(run(1, check_seed), of[0]);
 }
 
 /* The order of threads that can all run. */
@@ -188,9 +188,9 @@ static void orders(unsigned usual)
 
 	utime_virtual(0);
 	CHECK(utime_seed() == 0 && order_now() == usual);
-	CHECK(order_now() == usual);
+	CHECK_IS(order_now(), usual);
 	for (i = 1; nr < 24; i++) {
-		CHECK(i < 500);
+		CHECK_THAT(i, <, 500);
 		utime_virtual((uint64_t)i);
 		order = order_now() >> 8;
 		nr += !seen[order];
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	check_seed |= 1;			/* 0: no seed */
-	CHECK(unsetenv("USCHED_SEED") == 0);
+	CHECK_IS(unsetenv("USCHED_SEED"), 0);
 	usual = order_now();
 	replays();
 	orders(usual);

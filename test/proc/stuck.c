@@ -164,7 +164,7 @@ static UNUSED void unmapped(void)
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	CHECK(page != MAP_FAILED);
+	CHECK_THAT(page, !=, MAP_FAILED);
 	make(0, unmaps, page);
 }
 
@@ -228,7 +228,7 @@ static void run(void)
 	begin(part == many || part == in_vain_if ? 2 : 1, 0);
 	part();
 	if (starts)
-		CHECK(SCHED(start)() == 0);
+		CHECK_IS(SCHED(start)(), 0);
 	SCHED(fini)();
 }
 
@@ -240,7 +240,7 @@ static void says(void (*f)(void), ...)
 	va_list list;
 
 	part = f;
-	CHECK(check_child(run, text, sizeof text) == 0);
+	CHECK_IS(check_child(run, text, sizeof text), 0);
 	va_start(list, f);
 	while ((want = va_arg(list, const char *)) != NULL) {
 		at = strstr(at, want);
@@ -251,7 +251,7 @@ static void says(void (*f)(void), ...)
 	}
 	va_end(list);
 	if (f == none)
-		CHECK(*text == 0);
+		CHECK_IS(*text, 0);
 }
 
 int main(int argc, char **argv)

@@ -54,7 +54,7 @@ static long take_one(void)
 
 	if (w == NULL)
 		return 0;
-	CHECK(nr > 0);
+	CHECK_THAT(nr, >, 0);
 	CHECK(uwakes_add(w, nr) && !g->g_runs);
 	g->g_runs = 1;
 	do
@@ -75,11 +75,11 @@ static void alone(void)
 	for (i = 0; i < TARGETS; i++)
 		uwakes_init(&target[i].g_wakes);
 	for (i = 0; i < POSTERS; i++)
-		CHECK(pthread_create(&id[i], NULL, poster, (void *)i) == 0);
+		CHECK_IS(pthread_create(&id[i], NULL, poster, (void *)i), 0);
 	while (got < (long)POSTERS * POSTS)
 		got += take_one();
 	for (i = 0; i < POSTERS; i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
 	CHECK(take_one() == 0 && uinbox_empty(&inbox));
 	for (i = 0; i < TARGETS; i++)
 		CHECK(target[i].g_got == sent[i] &&
@@ -99,7 +99,7 @@ static void ended(void)
 static void wait_for(long nr)
 {
 	while (nr-- > 0)
-		CHECK(rr_wait() == 0);
+		CHECK_IS(rr_wait(), 0);
 }
 
 static struct rr_thread *thread_on(int p, void (*f)(void *), void *arg)
@@ -131,7 +131,7 @@ static void answer(void *arg)
 		h->h_given[i % 2] = i;
 		rr_wake(h->h_other->h_thread);
 		wait_for(1);
-		CHECK(h->h_other->h_given[i % 2] == i);
+		CHECK_IS(h->h_other->h_given[i % 2], i);
 	}
 	ended();
 }
@@ -155,7 +155,7 @@ static void sends(void *arg)
 	for (i = 0; i < TIMES; i++) {
 		rr_wake(sink);
 		if (i % 64 == 0)
-			CHECK(rr_yield() == 0);
+			CHECK_IS(rr_yield(), 0);
 	}
 	ended();
 }
@@ -175,7 +175,7 @@ static void child(void *arg)
 	struct parent *p = arg;
 
 	if (p->p_child % 3 == 0)
-		CHECK(rr_yield() == 0);
+		CHECK_IS(rr_yield(), 0);
 	p->p_child++;
 }
 
@@ -189,7 +189,7 @@ static void joins(void *arg)
 		struct rr_thread *t = rr_thread_joinable(child, p);
 
 		CHECK(t != NULL && rr_join(t) == 0);
-		CHECK(p->p_child == i + 1);
+		CHECK_IS(p->p_child, i + 1);
 	}
 	wait_for(JOINS);
 	ended();
@@ -203,7 +203,7 @@ static void disturbs(void *arg)
 	for (i = 0; i < JOINS; i++) {
 		rr_wake(p->p_thread);
 		if (i % 4 == 0)
-			CHECK(rr_yield() == 0);
+			CHECK_IS(rr_yield(), 0);
 	}
 	ended();
 }
@@ -217,7 +217,7 @@ static int spare[SPARE];
 static void until(int *told, int what)
 {
 	while (__atomic_load_n(told, __ATOMIC_ACQUIRE) != what)
-		CHECK(rr_yield() == 0);
+		CHECK_IS(rr_yield(), 0);
 }
 
 static void is_spared(void *arg)
@@ -254,7 +254,7 @@ static void is_next(void *arg)
 	int *told = arg;
 
 	wait_for(1);
-	CHECK(*told == 1);
+	CHECK_IS(*told, 1);
 	*told = 2;
 	ended();
 }
@@ -271,7 +271,7 @@ static void uses_again(void *arg)
 		for (j = 0; j < NEXT; j++) {
 			told[j] = 0;
 			t[j] = thread_on(1, is_next, &told[j]);
-			CHECK(rr_yield() == 0);
+			CHECK_IS(rr_yield(), 0);
 		}
 		for (j = 0; j < NEXT; j++) {
 			told[j] = 1;
@@ -289,14 +289,14 @@ static void spared(void)
 
 	ends = 0;
 	memset(spare, 0, sizeof spare);
-	CHECK(rr_init(2, 0) == 0);
+	CHECK_IS(rr_init(2, 0), 0);
 	thread_on(0, wakes_twice, spare);
 	thread_on(1, uses_again, told);
-	CHECK(rr_start() == 0);
-	CHECK(rr_fini() == 0);
-	CHECK(ends == 2 + SPARE + SPARE / NEXT * NEXT);
+	CHECK_IS(rr_start(), 0);
+	CHECK_IS(rr_fini(), 0);
+	CHECK_IS(ends, 2 + SPARE + SPARE / NEXT * NEXT);
 	for (i = 0; i < SPARE; i++)
-		CHECK(spare[i] == 3);
+		CHECK_IS(spare[i], 3);
 }
 
 static void together(void)
@@ -304,7 +304,7 @@ static void together(void)
 	int i;
 
 	ends = 0;
-	CHECK(rr_init(2, 0) == 0);
+	CHECK_IS(rr_init(2, 0), 0);
 	for (i = 0; i < PAIRS * 2; i++) {
 		struct half *h = &half[i / 2][i % 2];
 
@@ -318,9 +318,9 @@ static void together(void)
 		parent[i].p_thread = thread_on(i, joins, &parent[i]);
 		thread_on(i + 1, disturbs, &parent[i]);
 	}
-	CHECK(rr_start() == 0);
-	CHECK(rr_fini() == 0);
-	CHECK(ends == PAIRS * 2 + 1 + SENDERS + PARENTS * 2);
+	CHECK_IS(rr_start(), 0);
+	CHECK_IS(rr_fini(), 0);
+	CHECK_IS(ends, PAIRS * 2 + 1 + SENDERS + PARENTS * 2);
 }
 
 /* Native threads wake from outside; the end comes after the last release. */
@@ -356,18 +356,18 @@ static void outside(void)
 	int i;
 
 	ends = 0;
-	CHECK(rr_init(2, 0) == 0);
+	CHECK_IS(rr_init(2, 0), 0);
 	for (i = 0; i < 2; i++)
 		woken[i] = thread_on(i, is_woken, &half[0][i]);
 	for (i = 0; i < 2; i++) {
 		rr_hold();
-		CHECK(pthread_create(&id[i], NULL, wakes_both, NULL) == 0);
+		CHECK_IS(pthread_create(&id[i], NULL, wakes_both, NULL), 0);
 	}
-	CHECK(rr_start() == 0);
-	CHECK(rr_fini() == 0);
-	CHECK(ends == 2);
+	CHECK_IS(rr_start(), 0);
+	CHECK_IS(rr_fini(), 0);
+	CHECK_IS(ends, 2);
 	for (i = 0; i < 2; i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
 }
 
 /* Threads that wait forever are counted, and all others have ended. */
@@ -376,7 +376,7 @@ static void stuck(void)
 	int i;
 
 	ends = 0;
-	CHECK(rr_init(2, 0) == 0);
+	CHECK_IS(rr_init(2, 0), 0);
 	for (i = 0; i < 2; i++) {
 		thread_on(i, sinks, NULL);
 		woken[i] = thread_on(i, is_woken, &half[0][i]);
@@ -385,7 +385,7 @@ static void stuck(void)
 		rr_hold();
 		wakes_both(NULL);
 	}
-	CHECK(rr_start() == 0);
+	CHECK_IS(rr_start(), 0);
 	CHECK(rr_fini() == -EDEADLK && rr_stuck() == 2 && ends == 2);
 }
 
@@ -414,12 +414,12 @@ static void made_late(intptr_t spin)
 	pthread_t id;
 
 	ends = 0;
-	CHECK(rr_init(1, 0) == 0);
+	CHECK_IS(rr_init(1, 0), 0);
 	rr_hold();
-	CHECK(rr_start() == 0);
-	CHECK(pthread_create(&id, NULL, makes, (void *)spin) == 0);
+	CHECK_IS(rr_start(), 0);
+	CHECK_IS(pthread_create(&id, NULL, makes, (void *)spin), 0);
 	CHECK(rr_fini() == 0 && ends == 2);
-	CHECK(pthread_join(id, NULL) == 0);
+	CHECK_IS(pthread_join(id, NULL), 0);
 }
 
 int main(int argc, char **argv)

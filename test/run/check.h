@@ -10,6 +10,7 @@
 #define _GNU_SOURCE		/* so include this file, or tiny.h, first */
 #endif
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -50,6 +51,52 @@
 			check_fail(__FILE__, __LINE__, #cond);		\
 	} while (0)
 
+/*
+ * CHECK(got == want), and CHECK(got >= want) as CHECK_THAT(got, >=, want). These
+ * also say what they got. Each argument is evaluated once.
+ */
+#define CHECK_IS(got, want)						\
+	CHECK_VALUES(got, ==, want, #got " == " #want, "")
+#define CHECK_THAT(got, is, want)					\
+	CHECK_VALUES(got, is, want, #got " " #is " " #want, #is " ")
+
+/*
+ * Both values have the type of an expression ?: of both, in which C compares
+ * them, too. There a constant 0 may be a pointer, and a bit-field is an int.
+ */
+#if !defined(__cplusplus)
+#define CHECK_VALUES(got, is, want, what, than)				\
+	do {								\
+		__typeof__(1 ? (got) : (want))				\
+			check_got = (got), check_want = (want);		\
+									\
+		if (!(check_got is check_want))				\
+			_Generic(check_got, CHECK_KINDS)(__FILE__,	\
+				__LINE__, what, than, check_got,	\
+				check_want);				\
+	} while (0)
+#else
+#define CHECK_VALUES(got, is, want, what, than)				\
+	do {								\
+		if (!((got) is (want)))					\
+			check_fail(__FILE__, __LINE__, what);		\
+	} while (0)
+#endif
+
+/* Smaller integers are compared as int. */
+#define CHECK_KINDS							\
+	int: check_signed, long: check_signed,				\
+	long long: check_signed, unsigned: check_unsigned,		\
+	unsigned long: check_unsigned,					\
+	unsigned long long: check_unsigned, float: check_real,		\
+	double: check_real, long double: check_real,			\
+	default: check_pointers
+
+/* Checks that strcmp(got, want) == 0. NULL differs from all strings. */
+#define CHECK_STR(got, want)						\
+	check_strings(__FILE__, __LINE__,				\
+		      "strcmp(" #got ", " #want ") == 0", got, want)
+
 static unsigned check_seed;
 static long check_begun;		/* us */
 static int  check_limit = WATCHDOG;	/* the watchdog's, in seconds */
@@ -58,17 +105,241 @@ static long check_cpu_since;		/* us of cpu, when check_limit was set */
 static long check_cpu_seen;		/* us of cpu, when the watchdog last looked */
 static char check_doing[64];		/* which part of the test runs */
 
-static NOINLINE void check_fail(const char *file, int line, const char *what)
+static char check_command[512];		/* which runs this test again */
+
+/* Writes a line to stderr. A thread that fails may have a small stack. */
+static UNUSED __attribute__((format(printf, 1, 2)))
+void check_tell(const char *format, ...)
 {
-	char text[512];
+	char line[512];
+	va_list args;
 	int nob;
 
-	nob = snprintf(text, sizeof text,
-		       "%s:%d: CHECK(%s) failed %s%s(seed %u)\n", file, line,
-		       what, check_doing, *check_doing != 0 ? " " : "",
-		       check_seed);
-	(void)!write(STDERR_FILENO, text, nob < 512 ? nob : 511);
+	va_start(args, format);
+	nob = vsnprintf(line, sizeof line, format, args);
+	va_end(args);
+	if (nob >= (int)sizeof line) {
+		nob = sizeof line;
+		line[nob - 1] = '\n';
+	}
+	(void)!write(STDERR_FILENO, line, nob);
+}
+
+/*
+ * Tells the claim, which is the comment in the second line of the test. The
+ * source may be elsewhere, and the call may fail: then there is no line.
+ */
+static void check_claim(void)
+{
+	char text[512], *end, *to, *from;
+	int fd = open(__BASE_FILE__, O_RDONLY | O_CLOEXEC);
+	ssize_t nob = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+
+	text[nob > 0 ? nob : 0] = 0;
+	from = strstr(text, "\n/*");
+	if (from == NULL || from != strchr(text, '\n'))
+		return;
+	from += 3;
+	end = strstr(from, "*/");
+	if (end != NULL)
+		*end = 0;
+	/* Its lines become a single line. An empty line ends it. */
+	for (to = text; *from != 0 && strncmp(from, "\n *\n", 4) != 0; from++) {
+		if (strncmp(from, "\n *", 3) == 0)
+			from += 3;
+		if (*from != ' ' || (to > text && to[-1] != ' '))
+			*to++ = *from;
+	}
+	*to = 0;
+	if (to > text && to[-1] == ' ')
+		to[-1] = 0;
+	check_tell("\tclaim: %s\n", text);
+}
+
+/*
+ * Ends a test that has failed. The first line comes first, whatever happens to
+ * those that say more.
+ */
+static NOINLINE void check_failed(const char *file, int line, const char *what,
+				  const char *than, const char *got,
+				  const char *want)
+{
+	check_tell("%s:%d: CHECK(%s) failed %s%s(seed %u)\n", file, line, what,
+		   check_doing, *check_doing != 0 ? " " : "", check_seed);
+	if (got != NULL)
+		check_tell("\tgot %s, want %s%s\n", got, than, want);
+	if (*check_command != 0)
+		check_tell("\tagain: %s\n", check_command);
+	check_claim();
 	_exit(1);
+}
+
+static UNUSED NOINLINE void check_fail(const char *file, int line,
+				       const char *what)
+{
+	check_failed(file, line, what, "", NULL, NULL);
+}
+
+/* Returns the name of an error, or NULL. Libraries of C have none in common. */
+static UNUSED const char *check_error(long long nr)
+{
+#define CHECK_ERROR(name)	{ name, #name }
+	static const struct {
+		int	    e_nr;
+		const char *e_name;
+	} errors[] = {
+		CHECK_ERROR(E2BIG), CHECK_ERROR(EACCES),
+		CHECK_ERROR(EADDRINUSE), CHECK_ERROR(EAFNOSUPPORT),
+		CHECK_ERROR(EAGAIN), CHECK_ERROR(EALREADY),
+		CHECK_ERROR(EBADF), CHECK_ERROR(EBADMSG), CHECK_ERROR(EBUSY),
+		CHECK_ERROR(ECANCELED), CHECK_ERROR(ECHILD),
+		CHECK_ERROR(ECONNABORTED), CHECK_ERROR(ECONNREFUSED),
+		CHECK_ERROR(ECONNRESET), CHECK_ERROR(EDEADLK),
+		CHECK_ERROR(EDOM), CHECK_ERROR(EEXIST), CHECK_ERROR(EFAULT),
+		CHECK_ERROR(EFBIG), CHECK_ERROR(EHOSTUNREACH),
+		CHECK_ERROR(EINPROGRESS), CHECK_ERROR(EINTR),
+		CHECK_ERROR(EINVAL), CHECK_ERROR(EIO), CHECK_ERROR(EISCONN),
+		CHECK_ERROR(EISDIR), CHECK_ERROR(EMFILE),
+		CHECK_ERROR(EMSGSIZE), CHECK_ERROR(ENAMETOOLONG),
+		CHECK_ERROR(ENETUNREACH), CHECK_ERROR(ENFILE),
+		CHECK_ERROR(ENOBUFS), CHECK_ERROR(ENODEV), CHECK_ERROR(ENOENT),
+		CHECK_ERROR(ENOMEM), CHECK_ERROR(ENOSPC), CHECK_ERROR(ENOSYS),
+		CHECK_ERROR(ENOTCONN), CHECK_ERROR(ENOTDIR),
+		CHECK_ERROR(ENOTSOCK), CHECK_ERROR(ENOTSUP),
+		CHECK_ERROR(ENOTTY), CHECK_ERROR(ENXIO), CHECK_ERROR(EOVERFLOW),
+		CHECK_ERROR(EPERM), CHECK_ERROR(EPIPE), CHECK_ERROR(EPROTO),
+		CHECK_ERROR(ERANGE), CHECK_ERROR(EROFS), CHECK_ERROR(ESHUTDOWN),
+		CHECK_ERROR(ESPIPE), CHECK_ERROR(ESRCH), CHECK_ERROR(ETIMEDOUT),
+		CHECK_ERROR(EXDEV),
+	};
+	int i;
+
+	for (i = 0; i < COUNT(errors); i++)
+		if (errors[i].e_nr == nr)
+			return errors[i].e_name;
+	return NULL;
+#undef CHECK_ERROR
+}
+
+enum { CHECK_VALUE = 64 };	/* bytes of a value */
+
+/* Writes -11 (-EAGAIN). A -1 may also say that the error is in errno. */
+static UNUSED void check_number(char *to, long long value, int error)
+{
+	const char *name = check_error(-value), *other = check_error(error);
+
+	if (value >= 0 || name == NULL)
+		snprintf(to, CHECK_VALUE, "%lld", value);
+	else if (value == -1 && other != NULL)
+		snprintf(to, CHECK_VALUE, "-1 (-EPERM, or errno %s)", other);
+	else
+		snprintf(to, CHECK_VALUE, "%lld (-%s)", value, name);
+}
+
+/* Writes 11 (EAGAIN) for a value of errno. */
+static UNUSED void check_positive(char *to, long long value)
+{
+	const char *name = check_error(value);
+
+	if (name != NULL)
+		snprintf(to, CHECK_VALUE, "%lld (%s)", value, name);
+}
+
+static UNUSED NOINLINE void check_signed(const char *file, int line,
+					 const char *what, const char *than,
+					 long long got, long long want)
+{
+	char value[2][CHECK_VALUE];
+
+	check_number(value[0], got, errno);
+	check_number(value[1], want, 0);
+	if (strncmp(what, "errno ", 6) == 0) {
+		check_positive(value[0], got);
+		check_positive(value[1], want);
+	}
+	check_failed(file, line, what, than, value[0], value[1]);
+}
+
+static UNUSED NOINLINE void check_unsigned(const char *file, int line,
+					   const char *what, const char *than,
+					   unsigned long long got,
+					   unsigned long long want)
+{
+	const char *format = got > 99999 || want > 99999 ? "%llu (%#llx)" :
+		"%llu";
+	char value[2][CHECK_VALUE];
+
+	snprintf(value[0], CHECK_VALUE, format, got, got);
+	snprintf(value[1], CHECK_VALUE, format, want, want);
+	check_failed(file, line, what, than, value[0], value[1]);
+}
+
+static UNUSED NOINLINE void check_real(const char *file, int line,
+				       const char *what, const char *than,
+				       long double got, long double want)
+{
+	char value[2][CHECK_VALUE];
+
+	snprintf(value[0], CHECK_VALUE, "%.17Lg", got);
+	snprintf(value[1], CHECK_VALUE, "%.17Lg", want);
+	check_failed(file, line, what, than, value[0], value[1]);
+}
+
+static UNUSED NOINLINE void check_pointers(const char *file, int line,
+					   const char *what, const char *than,
+					   const volatile void *got,
+					   const volatile void *want)
+{
+	char value[2][CHECK_VALUE];
+
+	snprintf(value[0], CHECK_VALUE, "%#lx", (unsigned long)got);
+	snprintf(value[1], CHECK_VALUE, "%#lx", (unsigned long)want);
+	check_failed(file, line, what, than, got != NULL ? value[0] : "NULL",
+		     want != NULL ? value[1] : "NULL");
+}
+
+/* Writes a string as in C from a byte on, as far as there is room. */
+static UNUSED void check_quote(char *to, int room, const char *from, int skip)
+{
+	int at;
+
+	if (from == NULL) {
+		snprintf(to, room, "NULL");
+		return;
+	}
+	from += skip;
+	at = snprintf(to, room, "%s\"", skip > 0 ? "..." : "");
+	for (; *from != 0 && at < room - 6; from++)
+		if (*from == '\n')
+			at += snprintf(to + at, 3, "\\n");
+		else if (*from == '\t')
+			at += snprintf(to + at, 3, "\\t");
+		else if (*from == '"' || *from == '\\')
+			at += snprintf(to + at, 3, "\\%c", *from);
+		else if ((unsigned char)*from < ' ' || *from == 127)
+			at += snprintf(to + at, 5, "\\%03o", *from);
+		else
+			to[at++] = *from;
+	snprintf(to + at, room - at, "%s", *from == 0 ? "\"" : "...");
+}
+
+static UNUSED NOINLINE void check_strings(const char *file, int line,
+					  const char *what, const char *got,
+					  const char *want)
+{
+	char value[2][200];
+	int same = 0;
+
+	if (got != NULL && want != NULL) {
+		if (strcmp(got, want) == 0)
+			return;
+		while (got[same] == want[same])
+			same++;
+	}
+	same = same > 60 ? same - 20 : 0;	/* shows where they differ */
+	check_quote(value[0], sizeof value[0], got, same);
+	check_quote(value[1], sizeof value[1], want, same);
+	check_failed(file, line, what, "", value[0], value[1]);
 }
 
 /* Says which part of the test runs from now on. */
@@ -188,6 +459,50 @@ static UNUSED void check_watch(int times)
 	alarm((unsigned)(times * check_limit));
 }
 
+/* Adds a word to the command. Its value is in quotes if a shell needs them. */
+static void check_word(const char *word)
+{
+	int at = (int)strlen(check_command), room = sizeof check_command - at;
+	const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"0123456789_=-+/.,:@%";
+	const char *quote = word[strspn(word, plain)] != 0 ? "'" : "";
+	int name = strchr(word, '=') ? (int)strcspn(word, "=") + 1 : 0;
+
+	snprintf(check_command + at, room, "%s%.*s%s%s%s", at > 0 ? " " : "",
+		 name, word, quote, word + name, quote);
+}
+
+/*
+ * Notes how this program was called, before it changes its environment or its
+ * folder.
+ */
+static void check_called(char **argv, bool is_argument)
+{
+	char seed[32];
+	char **env;
+
+	*check_command = 0;
+	for (env = environ; env != NULL && *env != NULL; env++)
+		if (strncmp(*env, "USCHED_", 7) == 0)
+			check_word(*env);
+	snprintf(seed, sizeof seed, "SEED=%u", check_seed);
+	if (!is_argument)
+		check_word(seed);
+	for (; *argv != NULL; argv++)
+		check_word(*argv);
+}
+
+/* For programs with other arguments: says how to run what runs from now on. */
+static UNUSED __attribute__((format(printf, 1, 2)))
+void check_again(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(check_command, sizeof check_command, format, args);
+	va_end(args);
+}
+
 /*
  * Begins each main(). The seed is argv[1], or SEED in the environment, or any.
  */
@@ -198,6 +513,7 @@ static UNUSED void check_start(int argc, char **argv)
 
 	check_seed = env != NULL && *env != 0 ?
 		(unsigned)strtoul(env, NULL, 0) : (unsigned)getpid() * 7919u;
+	check_called(argv, argc > 1);
 	check_limit = watchdog != NULL && atoi(watchdog) > 0 ?
 		atoi(watchdog) : WATCHDOG;
 	check_begun = check_us();

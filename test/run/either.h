@@ -90,12 +90,12 @@ static UNUSED thread *make_joinable(int p, void (*f)(void *), void *arg)
 
 static UNUSED void wait_one(void)
 {
-	CHECK(SCHED(wait)() == 0);
+	CHECK_IS(SCHED(wait)(), 0);
 }
 
 static UNUSED void yield(void)
 {
-	CHECK(SCHED(yield)() == 0);
+	CHECK_IS(SCHED(yield)(), 0);
 }
 
 /* Lets other threads run here until *at is nr. */
@@ -107,7 +107,7 @@ static UNUSED void yield_until(long *at, long nr)
 
 static UNUSED void begin(int proc_nr, int thread_nr)
 {
-	CHECK(SCHED(init)(proc_nr, thread_nr) == 0);
+	CHECK_IS(SCHED(init)(proc_nr, thread_nr), 0);
 }
 
 /* Checks that all threads have ended. */
@@ -117,13 +117,13 @@ static UNUSED void finish(void)
 
 	if (rc != 0)
 		fprintf(stderr, "fini: %d, stuck: %ld\n", rc, SCHED(stuck)());
-	CHECK(rc == 0);
-	CHECK(SCHED(stuck)() == 0);
+	CHECK_IS(rc, 0);
+	CHECK_IS(SCHED(stuck)(), 0);
 }
 
 static UNUSED void start_and_finish(void)
 {
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	finish();
 }
 
@@ -139,13 +139,13 @@ static UNUSED pthread_t native(void *(*f)(void *), void *arg)
 {
 	pthread_t id;
 
-	CHECK(pthread_create(&id, NULL, f, arg) == 0);
+	CHECK_IS(pthread_create(&id, NULL, f, arg), 0);
 	return id;
 }
 
 static UNUSED void native_join(pthread_t id)
 {
-	CHECK(pthread_join(id, NULL) == 0);
+	CHECK_IS(pthread_join(id, NULL), 0);
 }
 
 /* Starts, while a native thread does f(arg), which must release its hold. */
@@ -154,7 +154,7 @@ static UNUSED void start_and_finish_with(void *(*f)(void *), void *arg)
 	pthread_t id;
 
 	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	id = native(f, arg);
 	finish();
 	native_join(id);

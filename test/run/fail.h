@@ -130,7 +130,7 @@ static UNUSED long fail_told(void)
 /* Called before a call that has failed is repeated. */
 static UNUSED void fail_repeat(void)
 {
-	CHECK(fail_told() > 0);
+	CHECK_THAT(fail_told(), >, 0);
 	if (fail.f_all)
 		fail_rest();
 }
@@ -186,7 +186,7 @@ static void fail_leave(void)
 static void *fail_hold(void *at, size_t size)
 {
 	fail_enter();
-	CHECK(fail_held_nr < FAIL_HELD);
+	CHECK_THAT(fail_held_nr, <, FAIL_HELD);
 	fail_held[fail_held_nr].h_at = at;
 	fail_held[fail_held_nr++].h_size = size;
 	fail_leave();
@@ -213,7 +213,7 @@ static UNUSED int fail_holds(void)
 
 static UNUSED void fail_clean(void)
 {
-	CHECK(fail_holds() == 0);
+	CHECK_IS(fail_holds(), 0);
 	CHECK(fail_natives == 0 && fail_mutexes == 0 && fail_attrs == 0);
 }
 
@@ -249,7 +249,7 @@ static UNUSED void fail_all(void (*run)(int p), int p)
 	for (all = 0; all < 2; all++) {
 		for (kind = 0; kind < FAIL_KINDS; kind++)
 			(void)fail_each(1u << kind, all, run, p);
-		CHECK(fail_each(FAIL_ALL, all, run, p) > 10);
+		CHECK_THAT(fail_each(FAIL_ALL, all, run, p), >, 10);
 	}
 }
 
@@ -272,7 +272,7 @@ WRAP(int, munmap, void *at, size_t nob)
 	CHECK(nob != 0);
 	if (!fail_exempt)
 		fail_drop(at, nob);
-	CHECK(__real_munmap(at, nob) == 0);
+	CHECK_IS(__real_munmap(at, nob), 0);
 	return 0;
 }
 
@@ -398,7 +398,7 @@ WRAP(void *, realloc, void *block, size_t size)
 
 static void fail_count(long *what, long nr)
 {
-	CHECK(__atomic_add_fetch(what, nr, __ATOMIC_SEQ_CST) >= 0);
+	CHECK_THAT(__atomic_add_fetch(what, nr, __ATOMIC_SEQ_CST), >=, 0);
 }
 
 WRAP(int, pthread_create, pthread_t *id, const pthread_attr_t *attr,
@@ -433,7 +433,7 @@ WRAP(int, pthread_mutex_init, pthread_mutex_t *m,
 WRAP(int, pthread_mutex_destroy, pthread_mutex_t *m)
 {
 	fail_count(&fail_mutexes, -1);
-	CHECK(__real_pthread_mutex_destroy(m) == 0);
+	CHECK_IS(__real_pthread_mutex_destroy(m), 0);
 	return 0;
 }
 
@@ -483,7 +483,7 @@ WRAP(int, pthread_cond_timedwait, pthread_cond_t *cond, pthread_mutex_t *m,
 {
 	struct timespec now;
 
-	CHECK(__real_clock_gettime(CLOCK_REALTIME, &now) == 0);
+	CHECK_IS(__real_clock_gettime(CLOCK_REALTIME, &now), 0);
 	CHECK(until->tv_sec - now.tv_sec < WATCHDOG && "a wait without an end");
 	if (!fail_now(FAIL_SLEEP))
 		return __real_pthread_cond_timedwait(cond, m, until);

@@ -21,7 +21,7 @@ static UNUSED int plain_wait(struct usched *s)
 	struct plain_thread *me = (struct plain_thread *)ustack_self();
 	int rc = 0;
 
-	CHECK(me->pt_tiny.tt_stack.u_sched == s);
+	CHECK_IS(me->pt_tiny.tt_stack.u_sched, s);
 	if (--me->pt_wakes < 0 && (rc = ustack_block()) != 0)
 		me->pt_wakes++;
 	return rc;
@@ -31,7 +31,7 @@ static UNUSED void plain_wake(struct usched *s, struct ustack *u)
 {
 	struct plain_thread *t = (struct plain_thread *)u;
 
-	CHECK(u->u_sched == s);
+	CHECK_IS(u->u_sched, s);
 	if (t->pt_wakes++ < 0)
 		tiny_wake(&t->pt_tiny);
 }

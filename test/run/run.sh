@@ -92,7 +92,8 @@ failures() {
 	for log; do
 		head -n 1 "$log"
 		{
-			grep -E '^	(FAIL|fail|.*CHECK\(|.*error: )' "$log" ||
+			grep -E '^	(FAIL|fail|.*CHECK\(|.*error: |	got |	again: )' \
+				"$log" ||
 				tail -n +2 "$log" | tail -n $each
 		} | head -n $each
 	done | cut -c 1-200 | head -n 30

@@ -72,7 +72,7 @@ static UNUSED struct ustack *tiny_next(struct usched *s)
 	struct tiny *t = (struct tiny *)s;
 	struct tiny_thread *tt = t->t_yields;
 
-	CHECK(ustack_self() == NULL);
+	CHECK_IS(ustack_self(), NULL);
 	if (tt != NULL) {
 		t->t_yields = NULL;
 		tiny_wake(tt);
@@ -91,7 +91,7 @@ static UNUSED void *tiny_alloc(struct usched *s, int size)
 	struct tiny *t = (struct tiny *)s;
 	struct tiny_head *h;
 
-	CHECK(size > 0);
+	CHECK_THAT(size, >, 0);
 	t->t_allocs++;
 	if (t->t_fail != 0 && (t->t_allocs == t->t_fail ||
 			       (t->t_fail_all && t->t_allocs > t->t_fail))) {
@@ -118,9 +118,9 @@ static UNUSED struct tiny_head *tiny_intact(const void *buf, int size)
 {
 	struct tiny_head *h = (struct tiny_head *)buf - 1;
 
-	CHECK(h->h_magic == TINY_MAGIC);
-	CHECK(h->h_size == size);
-	CHECK(h->h_pad == (uint64_t)-size);
+	CHECK_IS(h->h_magic, TINY_MAGIC);
+	CHECK_IS(h->h_size, size);
+	CHECK_IS(h->h_pad, (uint64_t)-size);
 	CHECK(memcmp((char *)(h + 1) + size, &h->h_pad, sizeof h->h_pad) == 0);
 	return h;
 }
@@ -151,9 +151,9 @@ static UNUSED void tiny_done(struct usched *s, struct ustack *u)
 	struct tiny_thread *tt = (struct tiny_thread *)u;
 	struct tiny *t = (struct tiny *)s;
 
-	CHECK(ustack_self() == NULL);
-	CHECK(u->u_sched == s);
-	CHECK(tt->tt_done == 0);
+	CHECK_IS(ustack_self(), NULL);
+	CHECK_IS(u->u_sched, s);
+	CHECK_IS(tt->tt_done, 0);
 	tt->tt_done++;
 	t->t_live--;
 	if (!t->t_keep)
@@ -220,12 +220,12 @@ static inline int tiny_try_yield(void)
 
 static UNUSED void tiny_yield(void)
 {
-	CHECK(tiny_try_yield() == 0);
+	CHECK_IS(tiny_try_yield(), 0);
 }
 
 static UNUSED void tiny_wait(void)
 {
-	CHECK(ustack_block() == 0);
+	CHECK_IS(ustack_block(), 0);
 }
 
 static UNUSED void tiny_run(struct tiny *t)
@@ -236,11 +236,11 @@ static UNUSED void tiny_run(struct tiny *t)
 /* Checks that all threads have ended, and that all buffers were freed. */
 static UNUSED void tiny_fini(struct tiny *t)
 {
-	CHECK(t->t_live == 0);
-	CHECK(t->t_held == 0);
-	CHECK(t->t_bytes == 0);
-	CHECK(t->t_head == NULL);
-	CHECK(ustack_self() == NULL);
+	CHECK_IS(t->t_live, 0);
+	CHECK_IS(t->t_held, 0);
+	CHECK_IS(t->t_bytes, 0);
+	CHECK_IS(t->t_head, NULL);
+	CHECK_IS(ustack_self(), NULL);
 	usched_fini(&t->t_sched);
 }
 

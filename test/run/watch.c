@@ -73,6 +73,6 @@ int main(int argc, char **argv)
 	hangs("sleeps on", sleeps_on);
 	hangs("runs on", runs_on);
 	hangs("has no end", has_no_end);
-	CHECK(check_child(is_slow, text, sizeof text) == 0);
+	CHECK_IS(check_child(is_slow, text, sizeof text), 0);
 	return 0;
 }

@@ -29,7 +29,7 @@ static void child(int out, int err, long at)
 	fail_arm(FAIL_MEMORY | FAIL_MMAP, at, true);
 	rc = workers();
 	fail_rest();
-	CHECK(fflush(stdout) == 0);
+	CHECK_IS(fflush(stdout), 0);
 	_exit(rc != 0 ? 1 : fail_failed() != 0 ? 2 : 0);
 }
 
@@ -49,7 +49,7 @@ static int run_at(long at)
 
 	CHECK(out != NULL && err != NULL);
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0)
 		child(fileno(out), fileno(err), at);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
@@ -75,6 +75,6 @@ int main(int argc, char **argv)
 		CHECK(ended ? !(printed & SUM) && (printed & LINE) : printed == SUM);
 		lost += (printed & LOST) != 0;
 	}
-	CHECK(lost > 0);
+	CHECK_THAT(lost, >, 0);
 	return 0;
 }

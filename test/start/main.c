@@ -39,7 +39,7 @@ static void note(const char *line)
 
 static void worker(void *arg)
 {
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	__atomic_add_fetch(&sum, (long)arg, __ATOMIC_RELAXED);
 	ugroup_done(&all);
 }
@@ -50,8 +50,8 @@ static void maker(void *arg)
 	long i;
 
 	for (i = WORKERS / 2; i < WORKERS; i++)
-		CHECK(usched_go(worker, (void *)i) == 0);
-	CHECK(arg == NULL);
+		CHECK_IS(usched_go(worker, (void *)i), 0);
+	CHECK_IS(arg, NULL);
 }
 
 static int work(void *arg)
@@ -61,11 +61,11 @@ static int work(void *arg)
 	CHECK(arg == &all && ustack_self() != NULL);
 	sum = 0;
 	ugroup_add(&all, WORKERS);
-	CHECK(usched_go(maker, NULL) == 0);
+	CHECK_IS(usched_go(maker, NULL), 0);
 	for (i = 0; i < WORKERS / 2; i++)
-		CHECK(usched_go(worker, (void *)i) == 0);
-	CHECK(ugroup_wait(&all, UNEVER) == 0);
-	CHECK(sum == (long)WORKERS * (WORKERS - 1) / 2);
+		CHECK_IS(usched_go(worker, (void *)i), 0);
+	CHECK_IS(ugroup_wait(&all, UNEVER), 0);
+	CHECK_IS(sum, (long)WORKERS * (WORKERS - 1) / 2);
 	return 42;
 }
 
@@ -78,13 +78,13 @@ static int which(void *arg)
 
 static void late(void *arg)
 {
-	CHECK(u_sleep(uafter(5 * UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(5 * UTIME_MS)), 0);
 	*(int *)arg = 1;
 }
 
 static int returns_first(void *arg)
 {
-	CHECK(usched_go(late, arg) == 0);
+	CHECK_IS(usched_go(late, arg), 0);
 	return 7;
 }
 
@@ -97,8 +97,8 @@ static int running;		/* atomic */
 
 static int stays_a_while(void *arg)
 {
-	CHECK(__atomic_add_fetch(&running, 1, __ATOMIC_RELAXED) == 1);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK_IS(__atomic_add_fetch(&running, 1, __ATOMIC_RELAXED), 1);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	__atomic_sub_fetch(&running, 1, __ATOMIC_RELAXED);
 	return 6;
 }
@@ -116,15 +116,15 @@ static void results(void)
 
 	for (i = 0; i < COUNT(rc); i++) {
 		messages = 0;
-		CHECK(usched_main(as_it_is, &rc[i]) == rc[i]);
-		CHECK(messages == (rc[i] < -1 && rc[i] > -4096));
+		CHECK_IS(usched_main(as_it_is, &rc[i]), rc[i]);
+		CHECK_IS(messages, rc[i] < -1 && rc[i] > -4096);
 	}
 	CHECK(strstr(last, strerror(EADDRINUSE)) != NULL);
 }
 
 static int within(void *arg)
 {
-	CHECK(usched_main(which, arg) == USCHED_FAILED);
+	CHECK_IS(usched_main(which, arg), USCHED_FAILED);
 	return 5;
 }
 
@@ -140,22 +140,22 @@ static void several(const char *how)
 	void *rc;
 	int i, ran = 0;
 
-	CHECK(setenv("USCHED", how, 1) == 0);
+	CHECK_IS(setenv("USCHED", how, 1), 0);
 	__atomic_store_n(&running, 0, __ATOMIC_RELAXED);
 	for (i = 0; i < COUNT(native); i++)
-		CHECK(pthread_create(&native[i], NULL, at_once, NULL) == 0);
+		CHECK_IS(pthread_create(&native[i], NULL, at_once, NULL), 0);
 	for (i = 0; i < COUNT(native); i++) {
-		CHECK(pthread_join(native[i], &rc) == 0);
+		CHECK_IS(pthread_join(native[i], &rc), 0);
 		CHECK((intptr_t)rc == 6 || (intptr_t)rc == USCHED_FAILED);
 		ran += (intptr_t)rc == 6;
 	}
-	CHECK(ran >= 1);
+	CHECK_THAT(ran, >=, 1);
 }
 
 static int fails(const char *how, const char *says)
 {
 	messages = 0;
-	CHECK(setenv("USCHED", how, 1) == 0);
+	CHECK_IS(setenv("USCHED", how, 1), 0);
 	return usched_main(which, NULL) == USCHED_FAILED && messages == 1 &&
 		strstr(last, says) != NULL && strstr(last, "rr:1-4096") != NULL;
 }
@@ -164,13 +164,13 @@ static int fails(const char *how, const char *says)
 
 static void exits(void *arg)
 {
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	pthread_exit(arg);
 }
 
 static int waits_for_exit(void *arg)
 {
-	CHECK(usched_go(exits, arg) == 0);
+	CHECK_IS(usched_go(exits, arg), 0);
 	return u_sleep(UNEVER);
 }
 
@@ -193,7 +193,7 @@ static int pthread_exits(const char *how)
 	const char *ended = names() ? "exits() has ended the native" :
 		" has ended the native";
 
-	CHECK(setenv("USCHED", how, 1) == 0);
+	CHECK_IS(setenv("USCHED", how, 1), 0);
 	return check_dies(how, run_exits, "pthread_exit: thread") +
 		check_dies(how, run_exits, ended);
 }
@@ -212,10 +212,10 @@ static int forks(void *arg)
 	int status, three = 3;
 	pid_t pid = fork();
 
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
 		check_watch(1);
-		CHECK(usched_main(in_child, &three) == 9);
+		CHECK_IS(usched_main(in_child, &three), 9);
 		_exit(usched_main(in_child, &three) != 9 || messages != 0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
@@ -224,7 +224,7 @@ static int forks(void *arg)
 
 static void forks_in_call(void *arg)
 {
-	CHECK(forks(arg) == 0);
+	CHECK_IS(forks(arg), 0);
 }
 
 static int forks_by_call(void *arg)
@@ -238,7 +238,7 @@ static int forks_again(void *arg)
 	int status;
 	pid_t pid = fork();
 
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0)
 		_exit(usched_main(forks, arg));
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
@@ -266,7 +266,7 @@ static void *forks_beside(void *arg)
 	int i;
 
 	for (i = 0; i < 3; i++)
-		CHECK(forks(NULL) == 0);
+		CHECK_IS(forks(NULL), 0);
 	__atomic_store_n(&asking, 0, __ATOMIC_RELAXED);
 	return arg;
 }
@@ -277,22 +277,22 @@ static void forks_beside_loader(void)
 	pthread_t id;
 
 	asking = 1;
-	CHECK(pthread_create(&id, NULL, forks_beside, NULL) == 0);
+	CHECK_IS(pthread_create(&id, NULL, forks_beside, NULL), 0);
 	while (__atomic_load_n(&asking, __ATOMIC_RELAXED))
 		ask_loader();
-	CHECK(pthread_join(id, NULL) == 0);
+	CHECK_IS(pthread_join(id, NULL), 0);
 }
 
 static void children(const char *how)
 {
 	messages = 0;
-	CHECK(setenv("USCHED", how, 1) == 0);
-	CHECK(forks(NULL) == 0);
+	CHECK_IS(setenv("USCHED", how, 1), 0);
+	CHECK_IS(forks(NULL), 0);
 	forks_beside_loader();
-	CHECK(usched_main(forks, NULL) == 0);
-	CHECK(usched_main(forks_by_call, NULL) == 0);
-	CHECK(usched_main(forks_again, NULL) == 0);
-	CHECK(messages == 0);
+	CHECK_IS(usched_main(forks, NULL), 0);
+	CHECK_IS(usched_main(forks_by_call, NULL), 0);
+	CHECK_IS(usched_main(forks_again, NULL), 0);
+	CHECK_IS(messages, 0);
 }
 
 int main(int argc, char **argv)
@@ -314,23 +314,22 @@ int main(int argc, char **argv)
 	CHECK(strstr(last, "usched_go: called outside of a thread") != NULL);
 	messages = 0;
 	for (i = 0; i < COUNT(right); i++) {
-		CHECK(setenv("USCHED", right[i], 1) == 0);
-		CHECK(usched_main(work, &all) == 42);
-		CHECK(usched_main(which, NULL) ==
-		      (strncmp(right[i], "ll", 2) == 0 ? 2 :
-		       strncmp(right[i], "ws", 2) == 0 ? 3 : 1));
+		CHECK_IS(setenv("USCHED", right[i], 1), 0);
+		CHECK_IS(usched_main(work, &all), 42);
+		CHECK_IS(usched_main(which, NULL), strncmp(right[i], "ll", 2) ==
+			 0 ? 2 : strncmp(right[i], "ws", 2) == 0 ? 3 : 1);
 		done = 0;
 		CHECK(usched_main(returns_first, &done) == 7 && done);
 	}
-	CHECK(unsetenv("USCHED") == 0);
-	CHECK(usched_main(which, NULL) == 1);
-	CHECK(messages == 0);
+	CHECK_IS(unsetenv("USCHED"), 0);
+	CHECK_IS(usched_main(which, NULL), 1);
+	CHECK_IS(messages, 0);
 	for (i = 0; i < COUNT(wrong); i++)
 		CHECK(fails(wrong[i], wrong[i]));
 
 	/* By a thread; and then the program goes on. */
 	messages = 0;
-	CHECK(setenv("USCHED", "rr:2", 1) == 0);
+	CHECK_IS(setenv("USCHED", "rr:2", 1), 0);
 	CHECK(usched_main(within, NULL) == 5 && messages == 1);
 	CHECK(strstr(last, "usched_go()") != NULL);
 
@@ -339,15 +338,15 @@ int main(int argc, char **argv)
 		several(right[i % COUNT(right)]);
 
 	for (i = 0; i < COUNT(right) && !check_sanitized(); i++) {
-		CHECK(pthread_exits(right[i]) == 0);
+		CHECK_IS(pthread_exits(right[i]), 0);
 		children(right[i]);
 	}
 
 	/* How many are stuck, and who. */
 	for (i = 0; i < COUNT(right); i++) {
 		messages = 0;
-		CHECK(setenv("USCHED", right[i], 1) == 0);
-		CHECK(usched_main(stays, NULL) == USCHED_FAILED);
+		CHECK_IS(setenv("USCHED", right[i], 1), 0);
+		CHECK_IS(usched_main(stays, NULL), USCHED_FAILED);
 		CHECK(messages >= 1 && strstr(first, "1 thread") != NULL);
 		CHECK(messages == 1 || !names() ||
 		      strstr(last, ", stays() waits") != NULL);

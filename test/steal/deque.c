@@ -66,7 +66,7 @@ static const unsigned long begins[] = { 0, 0ul - 3, ~0ul / 2 - 3 };
 
 static void begin(struct ws_deque *d, long room, unsigned nr)
 {
-	CHECK(ws_deque_init(d, room) == 0);
+	CHECK_IS(ws_deque_init(d, room), 0);
 	d->d_bottom = d->d_top = d->d_seen = begins[nr % COUNT(begins)];
 }
 
@@ -91,8 +91,8 @@ static int take(struct ws_deque_item x)
 	int nr = (int)(it - items);
 
 	CHECK(nr >= 0 && nr < ITEMS && is(x, &items[nr]));
-	CHECK(it->it_before == (nr ^ 12345));
-	CHECK(it->it_taken++ == 0);
+	CHECK_IS(it->it_before, nr ^ 12345);
+	CHECK_IS(it->it_taken++, 0);
 	return nr;
 }
 
@@ -119,14 +119,14 @@ static void *thief(void *arg)
 		x = ws_deque_steal(d);
 		if (is_item(x)) {
 			got = take(x);
-			CHECK(got > last);
+			CHECK_THAT(got, >, last);
 			last = got;
 			++*nr;
 		} else if (x.i_what == WS_DEQUE_LOST)
 			__atomic_fetch_add(&lost, 1, __ATOMIC_RELAXED);
 		else if (i % 8 == 0)
 			check_yield();
-		CHECK(ws_deque_size(d) >= 0);
+		CHECK_THAT(ws_deque_size(d), >=, 0);
 	}
 	return NULL;
 }
@@ -170,7 +170,7 @@ static int pop_some(struct ws_deque *d, int nr)
 
 	for (i = 0; i < nr && is_item(x = ws_deque_pop(d)); i++) {
 		got = take(x);
-		CHECK(got < last);
+		CHECK_THAT(got, <, last);
 		last = got;
 	}
 	CHECK(i == nr || ws_deque_size(d) == 0);
@@ -250,11 +250,11 @@ static void run(int kind, int thieves)
 	begin(&deques[0], 4, (unsigned)(kind + thieves));
 	now = &deques[0];
 	for (i = 0; i < thieves; i++)
-		CHECK(pthread_create(&id[i], NULL, thief, &stolen[i]) == 0);
+		CHECK_IS(pthread_create(&id[i], NULL, thief, &stolen[i]), 0);
 	own(kind);
 	__atomic_store_n(&over, 1, __ATOMIC_RELEASE);
 	for (i = 0; i < thieves; i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
 	for (i = 0; i < ITEMS; i++)
 		sum += items[i].it_taken;
 	CHECK(sum == pushed && sum >= LEAST);
@@ -297,7 +297,7 @@ static void alone(unsigned nr)
 	for (i = 0; i < 100000; i++) {
 		unsigned dice = check_random(&state) % 16;
 
-		CHECK(ws_deque_size(&d) == bottom - top);
+		CHECK_IS(ws_deque_size(&d), bottom - top);
 		if (dice < 7 && bottom - top < MODEL) {
 			CHECK(!ws_deque_push(&d,
 					     of(&things[bottom++ % MODEL])));
@@ -312,7 +312,7 @@ static void alone(unsigned nr)
 				 &things[top++ % MODEL]));
 		}
 	}
-	CHECK(d.d_array->a_room <= MODEL);
+	CHECK_THAT(d.d_array->a_room, <=, MODEL);
 	ws_deque_fini(&d);
 	fail_clean();
 }
@@ -324,29 +324,29 @@ static void memory(void)
 	struct ws_deque d;
 	int i;
 
-	CHECK(ws_deque_init(&d, LONG_MAX) == -ENOMEM);
-	CHECK(ws_deque_init(&d, LONG_MAX / 16) == -ENOMEM);
+	CHECK_IS(ws_deque_init(&d, LONG_MAX), -ENOMEM);
+	CHECK_IS(ws_deque_init(&d, LONG_MAX / 16), -ENOMEM);
 	fail_arm(FAIL_MEMORY, 1, false);
-	CHECK(ws_deque_init(&d, 1) == -ENOMEM);
+	CHECK_IS(ws_deque_init(&d, 1), -ENOMEM);
 	fail_rest();
 	fail_clean();
 	begin(&d, 5, 1);
-	CHECK((uintptr_t)d.d_array % WS_DEQUE_LINE == 0);
-	CHECK((uintptr_t)&d.d_top % WS_DEQUE_LINE == 0);
+	CHECK_IS((uintptr_t)d.d_array % WS_DEQUE_LINE, 0);
+	CHECK_IS((uintptr_t)&d.d_top % WS_DEQUE_LINE, 0);
 	for (i = 0; i < 8; i++)
-		CHECK(ws_deque_push(&d, of(&things[i])) == 0);
-	CHECK(fail_holds() == 1);	/* room for 5 is room for 8 */
+		CHECK_IS(ws_deque_push(&d, of(&things[i])), 0);
+	CHECK_IS(fail_holds(), 1);	/* room for 5 is room for 8 */
 	fail_arm(FAIL_MEMORY, 1, true);
-	CHECK(ws_deque_push(&d, of(&things[8])) == -ENOMEM);
-	CHECK(ws_deque_push(&d, of(&things[8])) == -ENOMEM);
+	CHECK_IS(ws_deque_push(&d, of(&things[8])), -ENOMEM);
+	CHECK_IS(ws_deque_push(&d, of(&things[8])), -ENOMEM);
 	CHECK(ws_deque_size(&d) == 8 && fail_holds() == 1);
 	CHECK(is(ws_deque_steal(&d), &things[0]));
-	CHECK(ws_deque_push(&d, of(&things[8])) == 0);	/* there was room */
-	CHECK(ws_deque_push(&d, of(&things[9])) == -ENOMEM);
+	CHECK_IS(ws_deque_push(&d, of(&things[8])), 0);	/* there was room */
+	CHECK_IS(ws_deque_push(&d, of(&things[9])), -ENOMEM);
 	fail_rest();
 	for (i = 9; i < 100; i++)
-		CHECK(ws_deque_push(&d, of(&things[i])) == 0);
-	CHECK(fail_holds() == 5);	/* 8, 16, 32, 64, 128 */
+		CHECK_IS(ws_deque_push(&d, of(&things[i])), 0);
+	CHECK_IS(fail_holds(), 5);	/* 8, 16, 32, 64, 128 */
 	for (i = 99; i > 0; i--)
 		CHECK(is(ws_deque_pop(&d), &things[i]));
 	CHECK(is(ws_deque_pop(&d), NULL) && is(ws_deque_steal(&d), NULL));
@@ -366,10 +366,10 @@ static void costs_nothing(void)
 	CHECK(is(ws_deque_steal(&d), NULL) && is(ws_deque_pop(&d), NULL));
 	CHECK(ws_deque_push(&d, of(&thing)) == 0 && is(ws_deque_pop(&d),
 						       &thing));
-	CHECK(ws_deque_push(&d, of(&thing)) == 0);
+	CHECK_IS(ws_deque_push(&d, of(&thing)), 0);
 	CHECK(is(ws_deque_steal_alone(&d), &thing));
 	CHECK(is(ws_deque_steal(&d), NULL));
-	CHECK(barriers == before);
+	CHECK_IS(barriers, before);
 	ws_deque_fini(&d);
 }
 
@@ -387,12 +387,12 @@ static void after_fork(void)
 	long before = barriers;
 
 	ws_fence_heavy();
-	CHECK(barriers == before + 1);
+	CHECK_IS(barriers, before + 1);
 	forgotten = true;
 	ws_fence_heavy();
-	CHECK(barriers == before + 4);
+	CHECK_IS(barriers, before + 4);
 	ws_fence_heavy();
-	CHECK(barriers == before + 5);
+	CHECK_IS(barriers, before + 5);
 }
 
 static long heavy_costs(void)
@@ -400,7 +400,7 @@ static long heavy_costs(void)
 	long before = barriers;
 
 	ws_fence_light();
-	CHECK(barriers == before);
+	CHECK_IS(barriers, before);
 	ws_fence_heavy();
 	return barriers - before;
 }
@@ -423,12 +423,12 @@ static void fences(void)
 		CHECK(rc == -ENOSYS && ws_fence_mode == WS_FENCE_BOTH_FULL);
 		return;
 	}
-	CHECK(heavy_costs() == 1);
+	CHECK_IS(heavy_costs(), 1);
 	refused = true;
-	CHECK(ws_fence_init() == 0);
+	CHECK_IS(ws_fence_init(), 0);
 	refused = false;
-	CHECK(check_child(after_fork, text, sizeof text) == 0);
-	CHECK(check_dies("no more", no_more, "fence: membarrier()") == 0);
+	CHECK_IS(check_child(after_fork, text, sizeof text), 0);
+	CHECK_IS(check_dies("no more", no_more, "fence: membarrier()"), 0);
 }
 
 static void each_kind(void)
@@ -448,7 +448,7 @@ static void each_kind(void)
 #else
 static void each_kind(void)
 {
-	CHECK(ws_fence_init() == -ENOSYS);
+	CHECK_IS(ws_fence_init(), -ENOSYS);
 	costs_nothing();
 	runs("full");
 }

@@ -54,7 +54,7 @@ static UNUSED void hold_until(long *at, long nr)
 	int here = ws_proc();
 
 	until(at, nr);
-	CHECK(ws_proc() == here);
+	CHECK_IS(ws_proc(), here);
 }
 
 /* Returns a number from the environment, or the usual number. */

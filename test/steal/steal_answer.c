@@ -27,7 +27,7 @@ static void start(void)
 	begin(2, 0);
 	came = over = 0;
 	for (i = 0; i < 2; i++)
-		CHECK(usched_stats(ws_sched(i), &each[i]) == 0);
+		CHECK_IS(usched_stats(ws_sched(i), &each[i]), 0);
 }
 
 /* Returns the sum over both workers. */
@@ -64,9 +64,9 @@ static void answered(void)
 		make(0, yields, NULL);
 	start_and_finish();
 	CHECK(all().thefts > 0 && all().stolen >= all().thefts);
-	CHECK(all().stops >= all().thefts);
-	CHECK(all().forced < all().stops);
-	CHECK(all().fences >= all().forced);
+	CHECK_THAT(all().stops, >=, all().thefts);
+	CHECK_THAT(all().forced, <, all().stops);
+	CHECK_THAT(all().fences, >=, all().forced);
 }
 
 static void ends(void *arg)
@@ -87,7 +87,7 @@ static void forced(void)
 	make_pinned(0, computes, NULL);
 	start_and_finish();
 	CHECK(all().thefts > 0 && all().forced > 0);
-	CHECK(all().fences >= all().forced);
+	CHECK_THAT(all().fences, >=, all().forced);
 }
 
 int main(int argc, char **argv)

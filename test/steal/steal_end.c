@@ -115,10 +115,10 @@ static void run(int p, bool dead)
 	make_pinned(0, makes, NULL);
 	for (i = 1; i < p; i++)
 		make_pinned(i, busy, NULL);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	rc = SCHED(fini)();
-	CHECK(rc == (dead ? -EDEADLK : 0));
-	CHECK(SCHED(stuck)() == (dead ? STUCK : 0));
+	CHECK_IS(rc, dead ? -EDEADLK : 0);
+	CHECK_IS(SCHED(stuck)(), dead ? STUCK : 0);
 	CHECK(ended == NR - STUCK && moved == (dead ? NR : NR - STUCK));
 }
 
@@ -160,7 +160,7 @@ static void far(void *arg)
 	int i;
 
 	for (i = 0; i < WAITED; i++)
-		CHECK(u_wait_until(uafter(FAR * UTIME_S)) == 0);
+		CHECK_IS(u_wait_until(uafter(FAR * UTIME_S)), 0);
 	add(&ended, 1);
 }
 
@@ -186,7 +186,7 @@ static void far_deadlines(void)
 		far_of[i] = make(i, far, NULL);
 	make(1, wakes, NULL);
 	start_and_finish();
-	CHECK(ended == WAITERS);
+	CHECK_IS(ended, WAITERS);
 }
 
 int main(int argc, char **argv)
@@ -204,6 +204,6 @@ int main(int argc, char **argv)
 		if (i == TIMES / 10)
 			maps = lines("/proc/self/maps");
 	}
-	CHECK(lines("/proc/self/maps") <= maps + MAPS);
+	CHECK_THAT(lines("/proc/self/maps"), <=, maps + MAPS);
 	return 0;
 }

@@ -33,7 +33,7 @@ static unsigned now(void)
 
 static void check_bound(unsigned from, long place)
 {
-	CHECK((int)(now() - from) <= (int)place * kinds * (WS_RUN + 1));
+	CHECK_THAT((int)(now() - from), <=, (int)place * kinds * (WS_RUN + 1));
 	checked++;
 }
 
@@ -53,7 +53,7 @@ static void for_ever(void *arg)
 static void for_ever_next(void *arg)
 {
 	if (live > 0)
-		CHECK(ws_spawn(for_ever_next, arg) == 0);
+		CHECK_IS(ws_spawn(for_ever_next, arg), 0);
 }
 
 static void yields(bool kept)
@@ -189,6 +189,6 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	for (i = 2; i < 32; i++)
 		bound(i / 2, i % 2);
-	CHECK(checked > 16 * (IN_QUEUE * TURNS + BATCH * BATCHES));
+	CHECK_THAT(checked, >, 16 * (IN_QUEUE * TURNS + BATCH * BATCHES));
 	return 0;
 }

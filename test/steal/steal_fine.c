@@ -67,7 +67,7 @@ static void few(long nr, const char *what)
 {
 	if (nr > WAKES / FEW)
 		fprintf(stderr, "%ld %s for %ld wakes\n", nr, what, WAKES);
-	CHECK(nr <= WAKES / FEW);
+	CHECK_THAT(nr, <=, WAKES / FEW);
 }
 
 static void is_over(void)
@@ -112,10 +112,10 @@ int main(int argc, char **argv)
 #endif
 	begin(2, NODES);
 	for (i = 0; i < 2; i++)
-		CHECK(usched_stats(ws_sched(i), &each[i]) == 0);
+		CHECK_IS(usched_stats(ws_sched(i), &each[i]), 0);
 	for (i = 1; i <= NODES; i++)
 		node[i] = make(i, demand, (void *)(intptr_t)i);
 	start_and_finish();
-	CHECK(answers == DEMANDS);
+	CHECK_IS(answers, DEMANDS);
 	return 0;
 }

@@ -67,7 +67,7 @@ static void makes_on(void *arg)
 {
 	add(&polling, 1);
 	while (get(&ran) < wanted) {
-		CHECK(ws_spawn(nothing, NULL) == 0);
+		CHECK_IS(ws_spawn(nothing, NULL), 0);
 		yield();
 	}
 }
@@ -201,7 +201,7 @@ static void run(struct part p)
 		poll_on(i, p.p_kind, p.p_each);
 	(pins ? make_pinned : make)(0, holds, NULL);
 	start_and_finish_with(posts, NULL);
-	CHECK(ran == wanted);
+	CHECK_IS(ran, wanted);
 }
 
 /*
@@ -234,7 +234,7 @@ static void two_at_once(int p, intptr_t us)
 	hostage[0] = make(0, first_or_second, NULL);
 	hostage[1] = make(0, first_or_second, NULL);
 	start_and_finish_with(posts_two, (void *)us);
-	CHECK(ran == 2);
+	CHECK_IS(ran, 2);
 }
 
 /*
@@ -277,7 +277,7 @@ static void chain(int p, intptr_t round)
 		hostage[i] = make(0, link_run, (void *)i);
 	make(0, starts_chain, (void *)round);
 	start_and_finish();
-	CHECK(ran == links);
+	CHECK_IS(ran, links);
 }
 
 /* A thread sleeps, and another computes there until the first has gone on. */
@@ -303,7 +303,7 @@ static void sleepers(void *arg)
 		ran = 0;
 		make(0, sleeps, (void *)(intptr_t)(i % 5));
 		yield();
-		CHECK(SCHED(join)(make_joinable(0, computes, NULL)) == 0);
+		CHECK_IS(SCHED(join)(make_joinable(0, computes, NULL)), 0);
 	}
 }
 
@@ -313,7 +313,7 @@ static void deadlines(void)
 	begin(2, 0);
 	make_pinned(0, sleepers, NULL);
 	start_and_finish();
-	CHECK(ran == 1);
+	CHECK_IS(ran, 1);
 }
 
 /* All of it. */

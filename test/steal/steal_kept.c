@@ -72,7 +72,7 @@ static void puts_one(unsigned r)
 
 static void gets_one(void)
 {
-	CHECK(ws_pinned_get(&k) == (nr > 0 ? (void *)list[0] : NULL));
+	CHECK_IS(ws_pinned_get(&k), nr > 0 ? (void *)list[0] : NULL);
 	if (nr > 0)
 		forget(0);
 }
@@ -81,8 +81,8 @@ static void gets_of(int group)
 {
 	int at = oldest_of(group);
 
-	CHECK(ws_pinned_get_of(&k, &groups[group]) ==
-	      (at < nr ? (void *)list[at] : NULL));
+	CHECK_IS(ws_pinned_get_of(&k, &groups[group]), at < nr ?
+		 (void *)list[at] : NULL);
 	if (at < nr)
 		forget(at);
 }
@@ -103,13 +103,13 @@ static void same(void)
 	unsigned sum[GROUPS] = { 0 };
 	int i;
 
-	CHECK(ws_pinned_len(&k) == (unsigned)nr);
-	CHECK(k.kq_tail - k.kq_head <= k.kq_mask + 1);
+	CHECK_IS(ws_pinned_len(&k), (unsigned)nr);
+	CHECK_THAT(k.kq_tail - k.kq_head, <=, k.kq_mask + 1);
 	for (i = 0; i < nr; i++)
 		if (group_of(list[i]) != NULL)
 			sum[group_of(list[i]) - groups]++;
 	for (i = 0; i < GROUPS; i++)
-		CHECK(groups[i].kg_nr == sum[i]);
+		CHECK_IS(groups[i].kg_nr, sum[i]);
 }
 
 /*
@@ -140,7 +140,7 @@ static void any(void)
 	no_memory = 0;
 	while (nr > 0)
 		gets_one();
-	CHECK(ws_pinned_get(&k) == NULL);
+	CHECK_IS(ws_pinned_get(&k), NULL);
 	same();
 }
 
@@ -156,8 +156,8 @@ static void holes(void)
 	callocs = 0;
 	for (i = 1; i <= STEPS; i++) {
 		CHECK(ws_pinned_put(&k, &groups[i % 3], (void *)(oldest + i)));
-		CHECK(ws_pinned_get_of(&k,
-				     &groups[i % 3]) == (void *)(oldest + i));
+		CHECK_IS(ws_pinned_get_of(&k, &groups[i % 3]),
+			 (void *)(oldest + i));
 	}
 	CHECK(callocs == 0 && k.kq_mask == mask);
 	CHECK(ws_pinned_get(&k) == (void *)oldest && ws_pinned_len(&k) == 0);

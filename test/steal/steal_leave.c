@@ -43,7 +43,7 @@ static NOINLINE void deeper(unsigned *state, int turn)
 	gives_way();
 	if (turn % 8 != 0)
 		deeper(state, turn + 1);
-	CHECK(room[0] == (char)turn);
+	CHECK_IS(room[0], (char)turn);
 }
 
 static void lives(void *arg)
@@ -82,11 +82,11 @@ static void together(int p)
 int main(int argc, char **argv)
 {
 #if defined(USCHED_HARD)
-	CHECK(setenv("USCHED_DEBUG", "evict=always,yield=1", 1) == 0);
+	CHECK_IS(setenv("USCHED_DEBUG", "evict=always,yield=1", 1), 0);
 #endif
 	check_start(argc, argv);
 	together(1);
 	together(2);
-	CHECK(failed > 0);
+	CHECK_THAT(failed, >, 0);
 	return 0;
 }

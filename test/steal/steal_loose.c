@@ -65,12 +65,12 @@ static void cast(void)
 	int i;
 
 	for (x = 0; (mates = mates_of(x, mate, MATES)) == 0; x++)
-		CHECK(x + 1 < CROWD);
+		CHECK_THAT(x + 1, <, CROWD);
 	for (c = 0; lane(c) == lane(x); c++)
 		;
 	for (i = 0; lane(i) == lane(x) || lane(i) == lane(c) ||
 	     mates_of(i, &other[1], 1) == 0; i++)
-		CHECK(i + 1 < CROWD);
+		CHECK_THAT(i + 1, <, CROWD);
 	other[0] = i;
 }
 
@@ -135,7 +135,7 @@ static void x_is_preempted(void)
 		wake(mate[i]);
 	while (get(&queued) < mates) {
 		CHECK(s->s_preempt(s, u));
-		CHECK(ustack_block() == 0);
+		CHECK_IS(ustack_block(), 0);
 	}
 	wake(c);
 }
@@ -242,7 +242,7 @@ static void part(const char *name, void (*of_x)(void))
 	memset(role, 0, sizeof role);
 	part_of_x = of_x;
 	begin(procs, 0);
-	CHECK(ws_preempt() == 0);	/* although nothing ticks */
+	CHECK_IS(ws_preempt(), 0);	/* although nothing ticks */
 	for (i = 1; i < procs; i++)
 		make_pinned(i, busy, NULL);
 	make_pinned(0, starts, NULL);

@@ -108,7 +108,7 @@ static void lives(void *arg)
 {
 	int i = (int)(intptr_t)arg;
 
-	CHECK(ws_proc() != get(&turn) % MAKERS);
+	CHECK_THAT(ws_proc(), !=, get(&turn) % MAKERS);
 	if (i % 2 == 0)
 		deep(i % 20);
 	add(&ended, 1);
@@ -142,7 +142,7 @@ static void is_late(void *blocks_first)
 	set(&late, 2);
 	until(&told, 2);
 	if (blocks_first == NULL)
-		CHECK(ws_spawn(follows, NULL) == 0);
+		CHECK_IS(ws_spawn(follows, NULL), 0);
 	add(&ended, 1);
 }
 
@@ -172,7 +172,7 @@ static void make_one(int i, bool in_thread)
 	if (in_thread && i % 4 == 0)
 		joined[i] = make_joinable(0, lives, arg);
 	else if (i % 4 == 1)
-		CHECK(ws_spawn(lives, arg) == 0);
+		CHECK_IS(ws_spawn(lives, arg), 0);
 	else
 		CHECK(ws_thread_init(lives, arg) != NULL);
 }
@@ -191,7 +191,7 @@ static void make_batch(bool in_thread)
 	}
 	for (i = 0; i < BATCH; i++)
 		if (joined[i] != NULL)
-			CHECK(SCHED(join)(joined[i]) == 0);
+			CHECK_IS(SCHED(join)(joined[i]), 0);
 }
 
 static void next_turn(void)
@@ -220,10 +220,11 @@ static void makes(void *arg)
 		wait_one();
 		if (nr >= get(&batches))
 			return;
-		CHECK(get(&turn) == nr);
+		CHECK_IS(get(&turn), nr);
 		make_batch(true);
-		CHECK(get(&mapped) - mapped_first <= (long)MOST_KB << 10);
-		CHECK(get(&blocks) - blocks_first <= MOST_BLOCKS);
+		CHECK_THAT(get(&mapped) - mapped_first, <=, (long)MOST_KB <<
+			   10);
+		CHECK_THAT(get(&blocks) - blocks_first, <=, MOST_BLOCKS);
 		next_turn();
 	}
 }
@@ -276,7 +277,7 @@ static int  tasks, workers;
 
 static void spawn(void (*f)(void *), void *arg)
 {
-	CHECK(ws_spawn(f, arg) == 0);
+	CHECK_IS(ws_spawn(f, arg), 0);
 }
 
 static void leaves_wakes(void *arg)
@@ -293,7 +294,7 @@ static void is_task(void *arg)
 	k->k_self = SCHED(self)();
 	add(&begun, 1);
 	wait_one();
-	CHECK(get(&k->k_woken) == 1);
+	CHECK_IS(get(&k->k_woken), 1);
 	leaves_wakes(NULL);
 	add(&ended, 1);
 }
@@ -339,7 +340,7 @@ static void mother(void *arg)
 		elsewhere_until(&begun, tasks * twice);
 		/* Joins do not wait for the tasks around the joined. */
 		for (i = 0; i < tasks && i < BATCH; i++)
-			CHECK(SCHED(join)(joined[i]) == 0);
+			CHECK_IS(SCHED(join)(joined[i]), 0);
 		wake_tasks();
 		elsewhere_until(&ended, tasks * twice);
 	}
@@ -354,8 +355,8 @@ static void all_block(int p, int nr)
 	begin(p, 0);
 	make_pinned(0, mother, NULL);
 	start_and_finish();
-	CHECK(ended == 2 * nr);
-	CHECK(left == 2 * (2 * nr + (nr < BATCH ? nr : BATCH)));
+	CHECK_IS(ended, 2 * nr);
+	CHECK_IS(left, 2 * (2 * nr + (nr < BATCH ? nr : BATCH)));
 }
 
 /* Makes tasks until memory runs out, which must be noticed exactly. */
@@ -369,7 +370,7 @@ static void fills(void *arg)
 			break;
 		spawn(is_task, &task[tasks]);
 	}
-	CHECK(tasks < TASKS);
+	CHECK_THAT(tasks, <, TASKS);
 	yield_until(&begun, tasks);
 	wake_tasks();
 }
@@ -379,7 +380,7 @@ static void filled(int least)
 	doing("in filled");
 	begun = ended = 0;
 	one_thread(1, fills, (void *)(intptr_t)least);
-	CHECK(ended == tasks);
+	CHECK_IS(ended, tasks);
 }
 
 /* Far more threads pass through than are alive at a time. */
@@ -400,7 +401,7 @@ static void makes_all(void *arg)
 		hold_until(&left, FLOW * nr);
 		if (nr == 1)
 			first = get(&mapped);
-		CHECK(get(&mapped) - first <= (long)MOST_KB << 10);
+		CHECK_THAT(get(&mapped) - first, <=, (long)MOST_KB << 10);
 	}
 }
 
@@ -411,7 +412,7 @@ static void flow(void)
 	begin(2, 2 * FLOWS * FLOW);
 	make_pinned(0, makes_all, NULL);
 	start_and_finish();
-	CHECK(left == FLOWS * FLOW);
+	CHECK_IS(left, FLOWS * FLOW);
 }
 
 int main(int argc, char **argv)

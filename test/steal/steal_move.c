@@ -33,7 +33,7 @@ static void keeps(void *arg)
 	long turn;
 
 	for (turn = 1; get(&over) == 0; turn += 2) {
-		CHECK(ws_proc() == me);
+		CHECK_IS(ws_proc(), me);
 		add(&kept, 1);
 		until(&keep, turn);
 		wait_one();
@@ -75,7 +75,7 @@ static long blocked, away, back, ended, before;
 static void goes_away(void)
 {
 	wait_one();
-	CHECK(ws_proc() > 0);
+	CHECK_THAT(ws_proc(), >, 0);
 	add(&away, 1);
 }
 
@@ -83,7 +83,7 @@ static void goes_away(void)
 static void comes_back(void)
 {
 	wait_one();
-	CHECK(ws_proc() == 0);
+	CHECK_IS(ws_proc(), 0);
 	if (add(&back, 1) % travellers == 0)
 		SCHED(wake)(director);
 }
@@ -93,7 +93,7 @@ static void check_frame(const volatile unsigned *f, int nr, unsigned what)
 	int i;
 
 	for (i = 0; i < nr; i++)
-		CHECK(f[i] == check_hash(what, (unsigned)i));
+		CHECK_IS(f[i], check_hash(what, (unsigned)i));
 }
 
 static NOINLINE double travels(struct traveller *me, int depth, double sum)
@@ -112,9 +112,9 @@ static NOINLINE double travels(struct traveller *me, int depth, double sum)
 		for (i = 0; i < TRIPS; i++) {
 			i % 2 ? comes_back() : goes_away();
 			check_frame(frame, nr, what);
-			CHECK(SCHED(self)() == me->t_thread);
+			CHECK_IS(SCHED(self)(), me->t_thread);
 		}
-	CHECK(at == frame);
+	CHECK_IS(at, frame);
 	check_frame(frame, nr, what);
 	return sum + 0.5;
 }
@@ -124,10 +124,10 @@ static void begins(void *arg)
 	struct traveller *me = arg;
 	int d = me->t_depth;
 
-	CHECK(ws_proc() == 0);
+	CHECK_IS(ws_proc(), 0);
 	me->t_lane = ustack_self()->u_lane;
 	add(&blocked, 1);
-	CHECK(travels(me, 0, 0) == d * (d - 1) / 2 + 0.5 * (d + 1));
+	CHECK_IS(travels(me, 0, 0), d * (d - 1) / 2 + 0.5 * (d + 1));
 	add(&ended, 1);
 }
 
@@ -181,7 +181,7 @@ static void directs(void *arg)
 			hold_until(&away, (i / 2 + 1) * travellers);
 		}
 	}
-	CHECK(ws_proc() == 0);
+	CHECK_IS(ws_proc(), 0);
 	set(&over, 1);
 	keepers_wait();
 	for (i = 1; i < procs; i++)
@@ -221,7 +221,7 @@ static void travel(int p, int nr)
 		keeper[i] = make_pinned((int)i, keeps, (void *)i);
 	start_and_finish();
 	CHECK(ended == nr && away == nr * TRIPS / 2 && back == away);
-	CHECK((sharing() > 0) == (nr > 1000));
+	CHECK_IS(sharing() > 0, nr > 1000);
 	free(traveller);
 }
 
@@ -231,7 +231,7 @@ static bool have_lanes;
 
 static void begins_elsewhere(void *arg)
 {
-	CHECK(ws_proc() > 0);
+	CHECK_THAT(ws_proc(), >, 0);
 	add(&away, 1);
 }
 
@@ -251,7 +251,7 @@ static void bear(int p, intptr_t nr)
 	begin(p, 0);
 	make_pinned(0, bears, (void *)nr);
 	start_and_finish();
-	CHECK(away == nr);
+	CHECK_IS(away, nr);
 }
 
 int main(int argc, char **argv)

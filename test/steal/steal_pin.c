@@ -35,11 +35,11 @@ static void stays_waiting(void *arg)
 {
 	if (arg != NULL)
 		ws_pin();
-	CHECK(ws_proc() == 0);
+	CHECK_IS(ws_proc(), 0);
 	add(&here, 1);
 	wait_one();
-	CHECK(ws_proc() == 0);
-	CHECK(get(&held) == 0);
+	CHECK_IS(ws_proc(), 0);
+	CHECK_IS(get(&held), 0);
 	add(&pinned_ran, 1);
 }
 
@@ -47,20 +47,20 @@ static void stays_yielding(void *arg)
 {
 	if (arg != NULL)
 		ws_pin();
-	CHECK(ws_proc() == 0);
+	CHECK_IS(ws_proc(), 0);
 	add(&here, 1);
 	do
 		yield();
 	while (get(&here) < 2 * NR);
-	CHECK(ws_proc() == 0);
-	CHECK(get(&held) == 0);
+	CHECK_IS(ws_proc(), 0);
+	CHECK_IS(get(&held), 0);
 	add(&pinned_ran, 1);
 }
 
 static void begins_here(void *arg)
 {
-	CHECK(ws_proc() == 0);
-	CHECK(get(&held) == 0);
+	CHECK_IS(ws_proc(), 0);
+	CHECK_IS(get(&held), 0);
 	add(&pinned_ran, 1);
 }
 
@@ -89,7 +89,7 @@ static void holds(void *arg)
 			SCHED(wake)(peer[i]);
 	hold_until(&ran, NR);
 	usleep(20000);			/* thieves look for more, in vain */
-	CHECK(pinned_ran == 0);
+	CHECK_IS(pinned_ran, 0);
 	set(&held, 0);
 }
 
@@ -132,7 +132,7 @@ static void check_place(struct one *o, pthread_t *native, int *last)
 
 	CHECK(p >= 0 && p < procs);
 	if (o->o_pinned >= 0) {
-		CHECK(p == o->o_pinned);
+		CHECK_IS(p, o->o_pinned);
 		CHECK(o->o_pinned != *last || *native == pthread_self());
 	} else if (p != *last)
 		add(&moved, 1);
@@ -244,7 +244,7 @@ static void together(int p)
 
 static void ends_pinned(void *arg)
 {
-	CHECK(ws_proc() == 0);
+	CHECK_IS(ws_proc(), 0);
 	ws_pin();
 	yield();
 	add(&pinned_ran, 1);
@@ -258,7 +258,7 @@ static void goes(void *arg)
 		ws_pin();
 	add(&here, 1);
 	wait_one();
-	CHECK(ws_proc() == 0);
+	CHECK_IS(ws_proc(), 0);
 	ws_unpin();
 	add(&here, 1);
 	wait_one();
@@ -275,7 +275,7 @@ static void follows(void *arg)
 static void is_followed(void *arg)
 {
 	ws_unpin();
-	CHECK(ws_spawn(follows, arg) == 0);
+	CHECK_IS(ws_spawn(follows, arg), 0);
 }
 
 static void lets_go(void *arg)
@@ -308,7 +308,7 @@ static void unpinned(int p)
 	for (i = 1; i < p; i++)
 		make_pinned(i, busy, NULL);
 	start_and_finish();
-	CHECK(ran == 2);
+	CHECK_IS(ran, 2);
 }
 
 static bool have_lanes;
@@ -335,9 +335,9 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(argc, argv);
-	CHECK(ws_proc() == -1);
+	CHECK_IS(ws_proc(), -1);
 	begin(1, 0);
-	CHECK(ws_proc() == -1);
+	CHECK_IS(ws_proc(), -1);
 	make(0, asks, NULL);
 	start_and_finish();
 	for (i = 0; i < 20 && have_lanes; i++) {

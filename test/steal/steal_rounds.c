@@ -159,7 +159,7 @@ static void end(void)
 {
 	finish();
 	CHECK(got == rounds && sent == rounds);
-	CHECK(slept >= rounds / FAR / 2);
+	CHECK_THAT(slept, >=, rounds / FAR / 2);
 }
 
 /* A thread of the other worker wakes. */
@@ -168,7 +168,7 @@ static void from_worker(long nr)
 	start(2, nr);
 	one = make_pinned(0, is_woken, NULL);
 	make_pinned(1, wakes, NULL);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	end();
 }
 
@@ -182,7 +182,7 @@ static void from_outside(int p, long nr)
 	start(p, nr);
 	one = p > 1 ? make_pinned(0, is_woken, NULL) : make(0, is_woken, NULL);
 	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	id = native(native_wakes, NULL);
 	end();
 	native_join(id);
@@ -214,7 +214,7 @@ static void asks(void *arg)
 		if (sent % 4 == 0)
 			yield();	/* so that it may be stolen */
 		wait_one();
-		CHECK(got == sent);
+		CHECK_IS(got, sent);
 	}
 }
 

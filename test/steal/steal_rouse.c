@@ -69,7 +69,7 @@ static void makes(void *arg)
 		some_time(&state);
 		for (i = 0; i < others; i++) {
 			if (r / 8 % 2)
-				CHECK(ws_spawn(comes, (void *)nr) == 0);
+				CHECK_IS(ws_spawn(comes, (void *)nr), 0);
 			else
 				make(0, comes, (void *)nr);
 			if (r % 2)
@@ -125,7 +125,7 @@ static void last_moment(void *arg)
 			pause += pause / 32 + 1;
 		spoil(&state);
 		if (nr % 2)
-			CHECK(ws_spawn(comes, (void *)nr) == 0);
+			CHECK_IS(ws_spawn(comes, (void *)nr), 0);
 		else
 			make(0, comes, (void *)nr);
 		hold_until(&come, nr);

@@ -30,7 +30,7 @@ static void runs(void *arg)
 
 static void spawn(void)
 {
-	CHECK(ws_spawn(runs, NULL) == 0);
+	CHECK_IS(ws_spawn(runs, NULL), 0);
 	told++;
 }
 
@@ -104,7 +104,7 @@ static void sleeps(void *arg)
  */
 static void exhausts(void *arg)
 {
-	CHECK(ws_spawn(sleeps, NULL) == 0);
+	CHECK_IS(ws_spawn(sleeps, NULL), 0);
 	hold_until(&phase, 1);
 	fail_arm(FAIL_MEMORY | FAIL_MMAP, 1, true);
 	while (refused == 0 && told < TASKS)
@@ -145,7 +145,7 @@ static void is_robbed(void *arg)
 	fail_arm(FAIL_MEMORY | FAIL_MMAP, 1, true);
 	set(&phase, 2);
 	hold_until(&ran, LOOT / 10);
-	CHECK(fail_failed() > 0);
+	CHECK_THAT(fail_failed(), >, 0);
 	fail_rest();
 }
 
@@ -183,12 +183,12 @@ static void hoard(void)
 	begin(2, CHUNK * CHUNKS);
 	make_pinned(0, feeds, NULL);
 	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	until(&ran, CHUNK * CHUNKS);
 	make_pinned(0, looks, NULL);
 	SCHED(release)();
 	finish();
-	CHECK(ran == told);
+	CHECK_IS(ran, told);
 	fail_clean();
 }
 
@@ -205,7 +205,7 @@ static void is_pinned(void *arg)
 	const struct ws_worker *w = worker_at(0);
 	int lane = ustack_self()->u_lane;
 
-	CHECK(ws_proc() == 0);
+	CHECK_IS(ws_proc(), 0);
 	CHECK(!moves() || (lane >= w->w_fixed &&
 			   lane < w->w_fixed + w->w_fixed_nr));
 	set(&phase, 2);
@@ -236,14 +236,14 @@ static void pinned(void)
 	begin(2, 0);
 	make_pinned(0, computes, NULL);
 	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	until(&phase, 1);
 	fail_exempt++;
 	make_pinned(0, is_pinned, NULL);
 	fail_exempt--;
 	SCHED(release)();
 	finish();
-	CHECK(phase == 2);
+	CHECK_IS(phase, 2);
 	fail_clean();
 }
 #endif

@@ -86,7 +86,7 @@ static NOINLINE void plain(thread *me)
 	CHECK((thread *)ustack_self() == me && SCHED(self)() == me);
 	go();
 	CHECK((thread *)ustack_self() == me && SCHED(self)() == me);
-	CHECK(ws_proc() == !p);
+	CHECK_IS(ws_proc(), !p);
 }
 
 /* Goes in a loop, out of which compilers move what does not change. */
@@ -95,12 +95,12 @@ static NOINLINE void loop(thread *me, int nr)
 	int i, p = ws_proc();
 
 	for (i = 0; i < nr; i++) {
-		CHECK((thread *)ustack_self() == me);
-		CHECK(ustack_self()->u_sched == ws_sched(p));
+		CHECK_IS((thread *)ustack_self(), me);
+		CHECK_IS(ustack_self()->u_sched, ws_sched(p));
 		go();
-		CHECK((thread *)ustack_self() == me);
+		CHECK_IS((thread *)ustack_self(), me);
 		p = !p;
-		CHECK(ustack_self()->u_sched == ws_sched(p));
+		CHECK_IS(ustack_self()->u_sched, ws_sched(p));
 		CHECK(ws_proc() == p && *local_now() == p);
 	}
 }
@@ -113,7 +113,7 @@ static NOINLINE int branches(thread *me, int nr)
 
 	if (nr % 2) {
 		go();
-		CHECK((thread *)ustack_self() == me);
+		CHECK_IS((thread *)ustack_self(), me);
 	}
 	if (nr % 3 == 0 || nr % 2 == 0)
 		go();
@@ -128,31 +128,31 @@ static NOINLINE void counts(int nr)
 
 	for (i = 0; i < nr; i++)
 		SCHED(wake)(SCHED(self)());
-	CHECK(SCHED(wait)() == 0);
+	CHECK_IS(SCHED(wait)(), 0);
 	for (i = 1; i < nr; i++) {
-		CHECK(SCHED(wait)() == 0);
-		CHECK(SCHED(yield)() == 0);
+		CHECK_IS(SCHED(wait)(), 0);
+		CHECK_IS(SCHED(yield)(), 0);
 	}
 	go();
 	SCHED(wake)(SCHED(self)());
-	CHECK(SCHED(wait)() == 0);
+	CHECK_IS(SCHED(wait)(), 0);
 }
 
 /* errno that the library sets is that of the current native thread. */
 static NOINLINE void is_einval(void)
 {
-	CHECK(errno == EINVAL);
+	CHECK_IS(errno, EINVAL);
 	errno = 0;
 }
 
 static NOINLINE void errors(void)
 {
-	CHECK(ws_thread_init(NULL, NULL) == NULL);
+	CHECK_IS(ws_thread_init(NULL, NULL), NULL);
 	is_einval();
 	go();
-	CHECK(ws_thread_init(NULL, NULL) == NULL);
+	CHECK_IS(ws_thread_init(NULL, NULL), NULL);
 	is_einval();
-	CHECK(ws_spawn(NULL, NULL) == -EINVAL);
+	CHECK_IS(ws_spawn(NULL, NULL), -EINVAL);
 }
 
 /* Keeps an address, as a program must not. */
@@ -173,13 +173,13 @@ static NOINLINE void wakes_on_the_way(int i)
 	struct usched *before = usched_self();
 	int k;
 
-	CHECK(before == ws_sched(ws_proc()));
+	CHECK_IS(before, ws_sched(ws_proc()));
 	for (k = 0; k < 3; k++) {
 		SCHED(wake)(woken[(i + k) % NR]);
 		go();
-		CHECK(usched_self() != before);
-		CHECK(usched_self() == ws_sched(ws_proc()));
-		CHECK(usched_self() == ustack_self()->u_sched);
+		CHECK_THAT(usched_self(), !=, before);
+		CHECK_IS(usched_self(), ws_sched(ws_proc()));
+		CHECK_IS(usched_self(), ustack_self()->u_sched);
 		SCHED(wake)(woken[(i + k) % NR]);
 		before = usched_self();
 	}
@@ -193,7 +193,7 @@ static void all_came(void)
 	yield_until(&wakes, TRIPS * 6);
 	for (i = 0; i < 100; i++)
 		yield();
-	CHECK(get(&wakes) == TRIPS * 6);
+	CHECK_IS(get(&wakes), TRIPS * 6);
 }
 
 static void travels(void *arg)

@@ -58,7 +58,7 @@ static void joins(void *arg)
 	yield_until(&begun, 1);
 	ws_wake(target);
 	set(&posted, 1);
-	CHECK(ws_join(target) == 0);
+	CHECK_IS(ws_join(target), 0);
 	set(&joined, 1);
 }
 
@@ -93,7 +93,7 @@ static void hostage(void)
 	begin(2, 0);
 	make_pinned(0, starts, NULL);
 	start_and_finish();
-	CHECK(joined == 1);
+	CHECK_IS(joined, 1);
 }
 
 /* A node is in the inbox of a former home. */
@@ -143,7 +143,7 @@ static void is_busy(void *until_then)
 
 static void ends_elsewhere(void *arg)
 {
-	CHECK(ws_proc() == 2);
+	CHECK_IS(ws_proc(), 2);
 	make_pinned(2, is_busy, &joined);
 	set(&ended, 1);
 }
@@ -155,7 +155,7 @@ static void moves_and_joins(void *arg)
 
 	set(&waits, 1);
 	wait_one();
-	CHECK(ws_proc() == 1);
+	CHECK_IS(ws_proc(), 1);
 	set(&moved, 1);
 	until(&posted, 2);
 	t = make_joinable(0, ends_elsewhere, NULL);
@@ -163,7 +163,7 @@ static void moves_and_joins(void *arg)
 	refusing = true;
 	while ((rc = ws_join(t)) == -ENOMEM)
 		;		/* too early: it had not quite ended */
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	refusing = false;
 	set(&joined, 1);
 	wait_one();		/* the wake by the slow waker is kept */
@@ -197,7 +197,7 @@ static void former_home(void)
 	make_pinned(1, is_busy, &posted);
 	make_pinned(2, is_busy, &go);
 	start_and_finish_with(posts_slowly, NULL);
-	CHECK(joined == 1);
+	CHECK_IS(joined, 1);
 }
 
 int main(int argc, char **argv)

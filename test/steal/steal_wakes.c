@@ -151,29 +151,29 @@ static void send(struct actor *a, bool post)
 /* Checks that a thread runs on one worker at a time, and on the right one. */
 static void goes_on(struct actor *a)
 {
-	CHECK(__atomic_exchange_n(&a->a_runs, 1, __ATOMIC_SEQ_CST) == 0);
-	CHECK(ws_self() == a->a_thread);
+	CHECK_IS(__atomic_exchange_n(&a->a_runs, 1, __ATOMIC_SEQ_CST), 0);
+	CHECK_IS(ws_self(), a->a_thread);
 	CHECK(a->a_pinned < 0 || a->a_pinned == ws_proc());
 }
 
 static void stops(struct actor *a)
 {
-	CHECK(__atomic_exchange_n(&a->a_runs, 0, __ATOMIC_SEQ_CST) == 1);
+	CHECK_IS(__atomic_exchange_n(&a->a_runs, 0, __ATOMIC_SEQ_CST), 1);
 }
 
 static void yields(struct actor *a)
 {
 	stops(a);
-	CHECK(ws_yield() == 0);
+	CHECK_IS(ws_yield(), 0);
 	goes_on(a);
 }
 
 static void waits(struct actor *a)
 {
 	stops(a);
-	CHECK(ws_wait() == 0);
+	CHECK_IS(ws_wait(), 0);
 	goes_on(a);
-	CHECK(++a->a_done <= get(&a->a_sent));
+	CHECK_THAT(++a->a_done, <=, get(&a->a_sent));
 }
 
 static NOINLINE void deep(struct actor *a, int depth)
@@ -188,7 +188,8 @@ static NOINLINE void deep(struct actor *a, int depth)
 	else
 		waits(a);
 	for (i = 0; i < COUNT(frame); i++)
-		CHECK(frame[i] == check_hash(a->a_state, (unsigned)(depth + i)));
+		CHECK_IS(frame[i],
+			 check_hash(a->a_state, (unsigned)(depth + i)));
 }
 
 static void pins_itself(struct actor *a)
@@ -258,7 +259,7 @@ static void only_wakes(void *arg)
 	while (a->a_nr > 0) {
 		send(a, false);
 		if (check_random(&a->a_state) % 8 == 0)
-			CHECK(ws_yield() == 0);
+			CHECK_IS(ws_yield(), 0);
 	}
 	add(&ended, 1);
 }
@@ -283,11 +284,11 @@ static void is_brief(void *arg)
 	struct brief *b = arg;
 	long i;
 
-	CHECK(b->b_seen == 0);
+	CHECK_IS(b->b_seen, 0);
 	for (i = 0; i < b->b_wakes; i++)
 		CHECK(ws_wait() == 0 && i < get(&b->b_given));
 	while (b->b_more && get(&b->b_done) <= b->b_wakes)
-		CHECK(ws_yield() == 0);
+		CHECK_IS(ws_yield(), 0);
 	b->b_seen = 1;
 	add(&brief_ended, 1);
 }
@@ -321,7 +322,7 @@ static bool bear(struct brief *b, unsigned r)
 	b->b_wakes = r / 64 % 4;
 	b->b_more  = r % 4 == 2 && r / 256 % 2;
 	if (b->b_wakes == 0 && r % 4 != 2) {
-		CHECK(ws_spawn(is_brief, b) == 0);
+		CHECK_IS(ws_spawn(is_brief, b), 0);
 		return false;
 	}
 	b->b_thread = r % 4 == 0 ? ws_thread_init(is_brief, b) :
@@ -345,7 +346,7 @@ static void mother(void *arg)
 		long left;
 
 		if (lets && r / 1024 % 4 == 0)
-			CHECK(ws_yield() == 0);
+			CHECK_IS(ws_yield(), 0);
 		/* It may be gone when the last wake has been given. */
 		for (left = b->b_wakes; left > 0; left--)
 			give(b, check_random(&s));
@@ -420,7 +421,7 @@ static void *kicker(void *arg)
 
 	until(&registered, procs);
 	while (get(&handled) < a->a_nr) {
-		CHECK(pthread_kill(worker_id[i++ % procs], SIGUSR1) == 0);
+		CHECK_IS(pthread_kill(worker_id[i++ % procs], SIGUSR1), 0);
 		if (check_random(&a->a_state) % 4 == 0)
 			check_yield();
 	}
@@ -456,7 +457,7 @@ static void program(int p, int nr)
 	int i;
 
 	procs = p;
-	CHECK(ws_init(p, 0) == 0);
+	CHECK_IS(ws_init(p, 0), 0);
 	draw(nr);
 	set_up();
 	for (i = 0; i < PURE; i++)
@@ -464,14 +465,14 @@ static void program(int p, int nr)
 	CHECK(ws_thread_init(mother, &seed) != NULL);
 	for (i = 0; i < COUNT(id); i++) {
 		ws_hold();
-		CHECK(pthread_create(&id[i], NULL, i ? kicker : native,
-				     &actor[nr + PURE + i]) == 0);
+		CHECK_IS(pthread_create(&id[i], NULL, i ? kicker : native,
+			 &actor[nr + PURE + i]), 0);
 	}
-	CHECK(ws_start() == 0);
-	CHECK(ws_fini() == 0);
+	CHECK_IS(ws_start(), 0);
+	CHECK_IS(ws_fini(), 0);
 	CHECK(ended == nr + PURE && brief_ended == BRIEF);
 	for (i = 0; i < COUNT(id); i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
 }
 
 /*
@@ -495,7 +496,7 @@ static void is_late(void *arg)
 	struct late *l = arg;
 
 	add(&l->l_state, 1);
-	CHECK(ws_wait() == 0);
+	CHECK_IS(ws_wait(), 0);
 	add(&l->l_state, 1);
 	until(&l->l_told, 1);
 }
@@ -521,7 +522,7 @@ static void joins_late(void *arg)
 		until(&l->l_state, 2);
 		ws_wake(l->l_thread);
 		add(&l->l_told, 1);
-		CHECK(ws_join(l->l_thread) == 0);
+		CHECK_IS(ws_join(l->l_thread), 0);
 		l->l_thread = ws_thread_joinable(is_new, l);
 		CHECK(l->l_thread != NULL && ws_yield() == 0);
 		add(&l->l_given, 1);
@@ -536,11 +537,11 @@ static void late_joins(void)
 	memset(late, 0, sizeof late);
 	mmap_most = SIZE_MAX;
 	slowly = true;
-	CHECK(ws_init(2, 0) == 0);
+	CHECK_IS(ws_init(2, 0), 0);
 	CHECK(ws_thread_pinned(0, joins_late, NULL) != NULL);
-	CHECK(ws_start() == 0);
-	CHECK(ws_fini() == 0);
-	CHECK(late[LATES - 1].l_state == 3);
+	CHECK_IS(ws_start(), 0);
+	CHECK_IS(ws_fini(), 0);
+	CHECK_IS(late[LATES - 1].l_state, 3);
 	slowly = false;
 }
 
@@ -560,15 +561,15 @@ static void counts(void *arg)
 {
 	int i;
 
-	CHECK(ws_wait() == 0);
+	CHECK_IS(ws_wait(), 0);
 	while (get(&counting) < POSTS) {
 		/* Not by ws_wake(), which waits while its worker is stopped. */
 		uwakes_back(&counter->s_thread.t_wakes, STORE);
 		for (i = 0; i < STORE; i++)
-			CHECK(ws_wait() == 0);
+			CHECK_IS(ws_wait(), 0);
 	}
 	for (i = 1; i < POSTS; i++)
-		CHECK(ws_wait() == 0);
+		CHECK_IS(ws_wait(), 0);
 }
 
 static void *posts(void *arg)
@@ -594,14 +595,14 @@ static void own_count(void)
 
 	doing("in own_count");
 	counting = 0;
-	CHECK(ws_init(3, 0) == 0);
+	CHECK_IS(ws_init(3, 0), 0);
 	counter = ws_thread_on(0, counts, NULL);
 	CHECK(counter != NULL);
 	ws_hold();
-	CHECK(pthread_create(&id, NULL, posts, NULL) == 0);
-	CHECK(ws_start() == 0);
-	CHECK(ws_fini() == 0);
-	CHECK(pthread_join(id, NULL) == 0);
+	CHECK_IS(pthread_create(&id, NULL, posts, NULL), 0);
+	CHECK_IS(ws_start(), 0);
+	CHECK_IS(ws_fini(), 0);
+	CHECK_IS(pthread_join(id, NULL), 0);
 }
 
 int main(int argc, char **argv)
@@ -613,7 +614,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	state = check_seed;
-	CHECK(sigaction(SIGUSR1, &sa, NULL) == 0);
+	CHECK_IS(sigaction(SIGUSR1, &sa, NULL), 0);
 	late_joins();
 	own_count();
 	for (i = 0; i < nr; i++) {

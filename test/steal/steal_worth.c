@@ -117,21 +117,21 @@ static void judged(unsigned at)
 
 	begin(at);
 	theft(WS_POLICY_TIMES * 1000 - 1, 0);
-	CHECK(h.h_patience == 4 * WS_POLICY_PATIENCE);
-	CHECK(h.h_still == 4 * WS_POLICY_PATIENCE);
+	CHECK_IS(h.h_patience, 4 * WS_POLICY_PATIENCE);
+	CHECK_IS(h.h_still, 4 * WS_POLICY_PATIENCE);
 	theft(WS_POLICY_TIMES * 1000, 0);
-	CHECK(h.h_patience == 2 * WS_POLICY_PATIENCE);
-	CHECK(h.h_still == WS_POLICY_PATIENCE);
+	CHECK_IS(h.h_patience, 2 * WS_POLICY_PATIENCE);
+	CHECK_IS(h.h_still, WS_POLICY_PATIENCE);
 	theft(10 * WS_POLICY_MAIL - 1, 10);
-	CHECK(h.h_patience == 8 * WS_POLICY_PATIENCE);
+	CHECK_IS(h.h_patience, 8 * WS_POLICY_PATIENCE);
 	theft(10 * WS_POLICY_MAIL, 10);
-	CHECK(h.h_patience == 4 * WS_POLICY_PATIENCE);
+	CHECK_IS(h.h_patience, 4 * WS_POLICY_PATIENCE);
 	for (i = 0; i < 20; i++)
 		theft(0, 0);
 	CHECK(h.h_patience == WS_POLICY_MOST && h.h_still == WS_POLICY_STILL);
 	before = h.h_patience;
 	ws_policy_judge(&h, now, 0);	/* already judged */
-	CHECK(h.h_patience == before);
+	CHECK_IS(h.h_patience, before);
 	for (i = 0; i < 20; i++)
 		theft(WS_POLICY_MOST, 0);
 	CHECK(h.h_patience == WS_POLICY_PATIENCE &&
@@ -166,22 +166,22 @@ static void naps(unsigned at)
 	begin(at);
 	theft(0, 0);
 	theft(0, 0);
-	CHECK(ws_policy_nap(&h) == WS_POLICY_NAP);
+	CHECK_IS(ws_policy_nap(&h), WS_POLICY_NAP);
 	for (i = 0; i < 100; i++) {
 		unsigned nap = ws_policy_nap(&h);
 
 		CHECK(nap > last || nap == WS_POLICY_NAP_MOST);
-		CHECK(nap <= WS_POLICY_NAP_MOST);
+		CHECK_THAT(nap, <=, WS_POLICY_NAP_MOST);
 		last = nap;
 	}
-	CHECK(last == WS_POLICY_NAP_MOST);
+	CHECK_IS(last, WS_POLICY_NAP_MOST);
 	CHECK(h.h_patience == WS_POLICY_PATIENCE &&
 	      h.h_still == WS_POLICY_PATIENCE);
 	theft(0, 0);
 	ws_policy_calm(&h);
 	CHECK(h.h_patience == WS_POLICY_PATIENCE &&
 	      h.h_still == WS_POLICY_PATIENCE);
-	CHECK(ws_policy_nap(&h) == WS_POLICY_NAP);
+	CHECK_IS(ws_policy_nap(&h), WS_POLICY_NAP);
 }
 
 /* Clocks of two cpus differ: a time in the future is now. */
@@ -202,9 +202,9 @@ static void fence(void)
 
 	begin(0);
 	ws_policy_fence(&h, 0);
-	CHECK(h.h_fence > WS_POLICY_FENCE * 9 / 10);
+	CHECK_THAT(h.h_fence, >, WS_POLICY_FENCE * 9 / 10);
 	ws_policy_fence(&h, 4000000000u);
-	CHECK(h.h_fence < WS_POLICY_FENCE_MOST);
+	CHECK_THAT(h.h_fence, <, WS_POLICY_FENCE_MOST);
 	for (i = 0; i < 1000; i++)
 		ws_policy_fence(&h, 500);
 	CHECK(h.h_fence >= 500 && h.h_fence < 600);

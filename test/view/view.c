@@ -44,7 +44,8 @@ static void in_order(const struct uview_file *copy)
 		const struct uview_record *e = uview_records(copy, &r[i]);
 
 		for (k = 1; k < r[i].vr_head; k++)
-			CHECK(e[k - 1].ve_word[0] >> 16 <= e[k].ve_word[0] >> 16);
+			CHECK_THAT(e[k - 1].ve_word[0] >> 16, <=,
+				   e[k].ve_word[0] >> 16);
 	}
 }
 
@@ -59,20 +60,20 @@ static struct uview_file *saved(void)
 
 	source.u_fd = open(path, O_RDONLY);
 	CHECK(source.u_fd >= 0 && fstat(source.u_fd, &is) == 0);
-	CHECK((is.st_mode & 0777) == 0600);
+	CHECK_IS(is.st_mode & 0777, 0600);
 	source.u_size = (uint64_t)is.st_size;
 	copy = uview_copy(&source, false, &size, &why);
 	CHECK(copy != NULL && size == source.u_size);
 	close(source.u_fd);
-	CHECK(unlink(path) == 0);
+	CHECK_IS(unlink(path), 0);
 	in_order(copy);
 	return copy;
 }
 
 static void save(void)
 {
-	CHECK(uview_save(path) == 0);
-	CHECK(uview_save(path) == -EEXIST);
+	CHECK_IS(uview_save(path), 0);
+	CHECK_IS(uview_save(path), -EEXIST);
 }
 
 static bool is_text(const struct uview_file *copy, unsigned nr, const char *text)
@@ -116,7 +117,7 @@ static const void *self(void)
 static void stops(struct walker *w, unsigned reason, const char *kind,
 		  const void *object)
 {
-	CHECK(logged < COUNT(log_));
+	CHECK_THAT(logged, <, COUNT(log_));
 	log_[logged++] = (struct run) { self(), w->w_by, reason, kind, object };
 	w->w_by = NULL;
 }
@@ -140,7 +141,7 @@ static bool wakes(int i)
 	} else if (w->w_receives) {
 		w->w_receives = false;
 		w->w_by = self();
-		CHECK(uchan_send(w->w_chan, &text, UNEVER) == 0);
+		CHECK_IS(uchan_send(w->w_chan, &text, UNEVER), 0);
 	} else
 		return false;
 	return true;
@@ -152,7 +153,7 @@ static void receives(struct walker *w)
 
 	w->w_receives = true;
 	stops(w, UVIEW_WAITS, "recv", w->w_chan);
-	CHECK(uchan_recv(w->w_chan, &text, UNEVER) == 0);
+	CHECK_IS(uchan_recv(w->w_chan, &text, UNEVER), 0);
 	CHECK(text == w - walkers && !w->w_receives);
 }
 
@@ -179,7 +180,7 @@ static void walks(void *arg)
 			break;
 		default:
 			stops(w, UVIEW_WAITS, "sleep", NULL);
-			CHECK(u_sleep(uafter(UTIME_US)) == 0);
+			CHECK_IS(u_sleep(uafter(UTIME_US)), 0);
 		}
 	}
 	left--;
@@ -214,12 +215,12 @@ static void compare_run(struct walk *w, const struct walk_run *r)
 	const struct run *is = &log_[compared];
 	const uint64_t mask = 0xffffffffffffu;
 
-	CHECK(compared++ < logged);
+	CHECK_THAT(compared++, <, logged);
 	doing("run %d", compared);
-	CHECK(r->wr_at == ((uintptr_t)is->r_thread & mask));
-	CHECK(r->wr_by == ((uintptr_t)is->r_by & mask));
-	CHECK(r->wr_reason == is->r_reason);
-	CHECK(r->wr_object == ((uintptr_t)is->r_object & mask));
+	CHECK_IS(r->wr_at, (uintptr_t)is->r_thread & mask);
+	CHECK_IS(r->wr_by, (uintptr_t)is->r_by & mask);
+	CHECK_IS(r->wr_reason, is->r_reason);
+	CHECK_IS(r->wr_object, (uintptr_t)is->r_object & mask);
 	if (is->r_kind != NULL)
 		CHECK(is_text(w->w_copy, r->wr_kind, is->r_kind));
 	CHECK(r->wr_to >= r->wr_from && !r->wr_open && r->wr_depth == 0);
@@ -253,16 +254,16 @@ static void exact(bool counted)
 	for (i = 0; i < NR; i++)
 		CHECK((walkers[i].w_chan = uchan_make(sizeof(long), 0)) != NULL);
 	if (counted)
-		CHECK(usched_stats(SCHED(sched)(0), &st) == 0);
+		CHECK_IS(usched_stats(SCHED(sched)(0), &st), 0);
 	make(0, drives, &walkers[NR]);
 	start_and_finish();
 	for (i = 0; i < NR; i++)
 		uchan_free(walkers[i].w_chan);
 	save();
 	copy = saved();
-	CHECK(copy->vf_part[UVIEW_PART_RINGS].vp_nr >= 1);
+	CHECK_THAT(copy->vf_part[UVIEW_PART_RINGS].vp_nr, >=, 1);
 	r = uview_part_at(copy, UVIEW_PART_RINGS);
-	CHECK(r->vr_lost == 0);
+	CHECK_IS(r->vr_lost, 0);
 	CHECK(walk(&w, copy));
 	CHECK(compared == logged && marks == 1 + counted);
 	CHECK(!counted || (st.dispatches == logged - before &&
@@ -299,7 +300,7 @@ static void compare_edge(struct walk *w, const struct walk_run *r)
 
 	if (r->wr_by == 0 || pair_from < 0 || r->wr_from < pair_from)
 		return;
-	CHECK(r->wr_by == ((uintptr_t)pair[!side] & 0xffffffffffffu));
+	CHECK_IS(r->wr_by, (uintptr_t)pair[!side] & 0xffffffffffffu);
 	CHECK(r->wr_by_ring != r->wr_ring && r->wr_latency >= 0);
 	edges++;
 }
@@ -346,7 +347,7 @@ static void keeps(void *arg)
 static void sleeps(void *arg)
 {
 	make(0, keeps, NULL);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 }
 
 static void see_due(struct walk *w, const struct walk_run *r)
@@ -363,14 +364,14 @@ static int names;
 static void *renames(void *arg)
 {
 	yield();
-	CHECK(uthread_set_name("later") == 0);
+	CHECK_IS(uthread_set_name("later"), 0);
 	yield();
 	return NULL;
 }
 
 static void makes(void *arg)
 {
-	CHECK(uthread_make(NULL, renames, NULL, "before") == 0);
+	CHECK_IS(uthread_make(NULL, renames, NULL, "before"), 0);
 }
 
 static void see_name(struct walk *w, const struct walk_run *r)
@@ -403,7 +404,7 @@ static void overdue(void)
 	CHECK(kept_until > 0 && due_since > 0 && due_since < kept_until);
 	doing("names");
 	recorded(makes, see_name);
-	CHECK(names >= 2);
+	CHECK_THAT(names, >=, 2);
 }
 
 /* A census: so many threads by reason and by wait. */
@@ -414,7 +415,7 @@ static long waiting;
 static void waits_for_mutex(void *arg)
 {
 	add(&waiting, 1);
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 	umutex_unlock(&mutex);
 }
 
@@ -429,13 +430,13 @@ static void holds(void *arg)
 	thread *others[NR];
 	int i;
 
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 	for (i = 0; i < NR; i++) {
 		make(0, waits_for_mutex, NULL);
 		others[i] = make(1, waits_for_wake, NULL);
 	}
 	yield_until(&waiting, 2 * NR);
-	CHECK(u_sleep(uafter(10 * UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(10 * UTIME_MS)), 0);
 	pair[0] = SCHED(self)();
 	save();
 	umutex_unlock(&mutex);
@@ -469,9 +470,9 @@ static void counts(void)
 
 		all += r->vw_nr;
 		if (is_function(copy, r->vw_f, waits_for_mutex)) {
-			CHECK(r->vw_reason == UVIEW_WAITS);
-			CHECK(r->vw_object == (uintptr_t)&mutex);
-			CHECK(r->vw_holder == (uintptr_t)pair[0]);
+			CHECK_IS(r->vw_reason, UVIEW_WAITS);
+			CHECK_IS(r->vw_object, (uintptr_t)&mutex);
+			CHECK_IS(r->vw_holder, (uintptr_t)pair[0]);
 			CHECK(is_text(copy, r->vw_kind, "mutex"));
 			mutexes += r->vw_nr;
 		} else if (is_function(copy, r->vw_f, waits_for_wake)) {
@@ -499,7 +500,7 @@ static NOINLINE void deep(int nob)
 
 	space[0] = space[nob - 1] = 1;
 	if (nob % 3 == 0)
-		CHECK(u_sleep(uafter(UTIME_US)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_US)), 0);
 	else
 		yield();
 	CHECK(space[0] == 1 && space[nob - 1] == 1);
@@ -525,7 +526,7 @@ static void *saves(void *arg)
 		struct uview_file *copy;
 		unsigned k, all = 0;
 
-		CHECK(uview_save(path) == 0);
+		CHECK_IS(uview_save(path), 0);
 		copy = saved();
 		c = uview_part_at(copy, UVIEW_PART_CENSUS);
 		doing("census: %u threads", c->vc_threads);
@@ -533,8 +534,8 @@ static void *saves(void *arg)
 		for (k = 0; k < c->vc_nr; k++)
 			all += c->vc_row[k].vw_nr;
 		if (c->vc_running == 0) {	/* else it is a hint */
-			CHECK(c->vc_threads == MANY);
-			CHECK(all + c->vc_left_out == MANY);
+			CHECK_IS(c->vc_threads, MANY);
+			CHECK_IS(all + c->vc_left_out, MANY);
 			i++;
 		}
 		free(copy);
@@ -595,28 +596,28 @@ static void forks(void *arg)
 	int status;
 	pid_t child = fork();
 
-	CHECK(child >= 0);
+	CHECK_THAT(child, >=, 0);
 	if (child == 0) {
 		uview_mark("in the child");
-		CHECK(uview_save(path) == -EINVAL);
+		CHECK_IS(uview_save(path), -EINVAL);
 		one_thread(1, in_child, NULL);
 		_exit(0);
 	}
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	CHECK(heads() == before);
+	CHECK_IS(heads(), before);
 }
 
 int main(int argc, char **argv)
 {
 	check_start(argc, argv);
 	snprintf(path, sizeof path, "/tmp/s_view.%s.%ld", NAME, (long)getpid());
-	CHECK(uview_save(path) == -EINVAL);
-	CHECK(uview_start("nonsense") == -EINVAL);
+	CHECK_IS(uview_save(path), -EINVAL);
+	CHECK_IS(uview_start("nonsense"), -EINVAL);
 	if (argc > 1 && strcmp(argv[1], "list") == 0)
-		CHECK(ulist_start() == 0);
+		CHECK_IS(ulist_start(), 0);
 	if (uview_start("stacks,18") != 0)
 		check_skip("no space in /dev/shm");
-	CHECK(uview_start(NULL) == -EBUSY);
+	CHECK_IS(uview_start(NULL), -EBUSY);
 	/* The hard mode may let threads give way at more places. */
 	if (getenv("USCHED_DEBUG") == NULL ||
 	    strstr(getenv("USCHED_DEBUG"), "yield") == NULL) {

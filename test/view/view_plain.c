@@ -44,7 +44,7 @@ static void runs_inner(void *arg)
 {
 	int i;
 
-	CHECK(rr_yield() == 0);
+	CHECK_IS(rr_yield(), 0);
 	for (i = 0; i < 2; i++) {
 		tiny_init(&t, 4);
 		CHECK(i == 0 || usched_stats(&t.t_sched, &st) == 0);
@@ -56,13 +56,13 @@ static void runs_inner(void *arg)
 		CHECK(t.t_live == 0 && t.t_held == 0);
 		usched_fini(&t.t_sched);
 	}
-	CHECK(usched_stats(ustack_self()->u_sched, &outer_st) == 0);
-	CHECK(usched_stats(ustack_self()->u_sched, &st) == -EBUSY);
-	CHECK(rr_yield() == 0);
-	CHECK(outer_st.dispatches == 1);
+	CHECK_IS(usched_stats(ustack_self()->u_sched, &outer_st), 0);
+	CHECK_IS(usched_stats(ustack_self()->u_sched, &st), -EBUSY);
+	CHECK_IS(rr_yield(), 0);
+	CHECK_IS(outer_st.dispatches, 1);
 	usched_stats_end(ustack_self()->u_sched);
-	CHECK(rr_yield() == 0);
-	CHECK(outer_st.dispatches == 1);
+	CHECK_IS(rr_yield(), 0);
+	CHECK_IS(outer_st.dispatches, 1);
 }
 
 static int outer_runs, inner_runs;
@@ -75,8 +75,8 @@ static void count_run(struct walk *w, const struct walk_run *r)
 		return;
 	}
 	inner_runs++;
-	CHECK(w->w_ring[0].wl_depth == 1);
-	CHECK(r->wr_from >= w->w_ring[0].wl_run[0].wr_from);
+	CHECK_IS(w->w_ring[0].wl_depth, 1);
+	CHECK_THAT(r->wr_from, >=, w->w_ring[0].wl_run[0].wr_from);
 }
 
 /* Returns the file of this name, and its size. */
@@ -123,10 +123,10 @@ static void walk_saved(void (*f)(struct walk *w, const struct walk_run *r))
 
 static void nests(void)
 {
-	CHECK(rr_init(1, 0) == 0);
+	CHECK_IS(rr_init(1, 0), 0);
 	CHECK(rr_thread_init(runs_inner, NULL) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == 0);
-	CHECK(uview_save(path) == 0);
+	CHECK_IS(uview_save(path), 0);
 	walk_saved(count_run);
 	CHECK(outer_runs == 4 && inner_runs == 2 * 2 * (TURNS + 1));
 }
@@ -138,14 +138,14 @@ static void *stays(void *arg)
 	int i;
 
 	for (i = 0; i < 3000; i++)
-		CHECK(rr_yield() == 0);
-	CHECK(uview_save(path) == 0);
+		CHECK_IS(rr_yield(), 0);
+	CHECK_IS(uview_save(path), 0);
 	return NULL;
 }
 
 static void makes_named(void *arg)
 {
-	CHECK(uthread_make(NULL, stays, NULL, "stays here") == 0);
+	CHECK_IS(uthread_make(NULL, stays, NULL, "stays here"), 0);
 }
 
 static long named_runs;
@@ -160,12 +160,12 @@ static void count_named(struct walk *w, const struct walk_run *r)
 
 static void keeps_names(void)
 {
-	CHECK(rr_init(1, 0) == 0);
+	CHECK_IS(rr_init(1, 0), 0);
 	CHECK(rr_thread_init(makes_named, NULL) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == 0);
 	walk_saved(count_named);
-	CHECK(unlink(path) == 0);
-	CHECK(named_runs > 100);
+	CHECK_IS(unlink(path), 0);
+	CHECK_THAT(named_runs, >, 100);
 }
 
 /* A child goes on. */
@@ -175,9 +175,9 @@ static void forks(void *arg)
 	pid_t child = fork();
 	int status;
 
-	CHECK(child >= 0);
+	CHECK_THAT(child, >=, 0);
 	if (child == 0) {
-		CHECK(uview_start(NULL) == -EBUSY);
+		CHECK_IS(uview_start(NULL), -EBUSY);
 		turns(NULL);
 		return;
 	}
@@ -244,7 +244,7 @@ static void refuses(const char *text, size_t size, size_t at, uint64_t word,
 	memcpy(bad, text, size);
 	memcpy(bad + at, &word, sizeof word);
 	source.u_map = bad;
-	CHECK(uview_copy(&source, false, &nob, &why) == NULL);
+	CHECK_IS(uview_copy(&source, false, &nob, &why), NULL);
 	CHECK(why != NULL && strstr(why, what) != NULL);
 	free(bad);
 }
@@ -262,8 +262,8 @@ static void read_all(struct uview_file *copy)
 	CHECK(walk(&w, copy));
 	walk_end(&w);
 	for (i = 0; i < copy->vf_part[UVIEW_PART_NAMES].vp_nr; i++)
-		CHECK((uint64_t)n[i].vn_text + n[i].vn_len <=
-		      copy->vf_part[UVIEW_PART_TEXTS].vp_nr);
+		CHECK_THAT((uint64_t)n[i].vn_text + n[i].vn_len, <=,
+			   copy->vf_part[UVIEW_PART_TEXTS].vp_nr);
 	for (i = 0; i < 0x10000; i += 97) {
 		text = uview_name_text(copy, i, &len);
 		for (j = 0; j < len; j++)
@@ -271,8 +271,8 @@ static void read_all(struct uview_file *copy)
 	}
 	for (i = 0; i < copy->vf_part[UVIEW_PART_STACKS].vp_nr; i++)
 		for (j = 0; j < k[i].vk_nr; j++)
-			CHECK(k[i].vk_frame[j] <
-			      copy->vf_part[UVIEW_PART_NAMES].vp_nr);
+			CHECK_THAT(k[i].vk_frame[j], <,
+				   copy->vf_part[UVIEW_PART_NAMES].vp_nr);
 	for (i = 0; copy->vf_census != 0 && i < c->vc_nr; i++)
 		sum += c->vc_row[i].vw_nr;
 	__asm__ volatile("" : : "r"(sum));
@@ -290,7 +290,7 @@ static void times_check(const struct uview_file *copy)
 
 		for (i = last = 0; i < r[k].vr_head; i++, last = time) {
 			time = e[i].ve_word[0] >> 16;
-			CHECK(time >= last);
+			CHECK_THAT(time, >=, last);
 			first = time < first ? time : first;
 		}
 	}
@@ -371,7 +371,7 @@ static long stop;
 static void spins(void *arg)
 {
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
-		CHECK(rr_yield() == 0);
+		CHECK_IS(rr_yield(), 0);
 }
 
 static void check_ring(const struct uview_file *copy, const struct uview_ring *r)
@@ -380,7 +380,7 @@ static void check_ring(const struct uview_file *copy, const struct uview_ring *r
 	uint64_t i;
 
 	for (i = 0; i < r->vr_head; i++) {
-		CHECK(walk_kind(&e[i]) != UVIEW_NONE);
+		CHECK_THAT(walk_kind(&e[i]), !=, UVIEW_NONE);
 		CHECK(i == 0 || e[i].ve_word[0] >> 16 >= e[i - 1].ve_word[0] >> 16);
 	}
 }
@@ -419,12 +419,12 @@ static void written(void)
 	pthread_t reader;
 	int i;
 
-	CHECK(rr_init(1, 0) == 0);
+	CHECK_IS(rr_init(1, 0), 0);
 	for (i = 0; i < 3; i++)
 		CHECK(rr_thread_init(spins, NULL) != NULL);
-	CHECK(pthread_create(&reader, NULL, copies, NULL) == 0);
+	CHECK_IS(pthread_create(&reader, NULL, copies, NULL), 0);
 	CHECK(rr_start() == 0 && rr_fini() == 0);
-	CHECK(pthread_join(reader, NULL) == 0);
+	CHECK_IS(pthread_join(reader, NULL), 0);
 }
 
 int main(int argc, char **argv)
@@ -434,14 +434,14 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	state = check_seed;
 	snprintf(path, sizeof path, "/tmp/t_view.%ld", (long)getpid());
-	CHECK(ulist_start() == 0);
+	CHECK_IS(ulist_start(), 0);
 	if (uview_start("10") != 0)
 		check_skip("no space in /dev/shm");
 	nests();
 	goes_on();
 	snprintf(file, sizeof file, UVIEW_PATH, (long)getpid());
 	hostile(path);
-	CHECK(unlink(path) == 0);
+	CHECK_IS(unlink(path), 0);
 	keeps_names();
 	written();
 	CHECK(reads > 100 && refusals > 100);

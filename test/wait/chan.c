@@ -27,12 +27,12 @@ static void fifo(void *arg)
 	c = uchan_make(sizeof v, 3);
 	CHECK(c != NULL && uchan_count(c) == 0);
 	for (i = 0; i < 10; i++) {
-		CHECK(uchan_send(c, &(int){ 3 * i }, UNEVER) == 0);
-		CHECK(uchan_send(c, &(int){ 3 * i + 1 }, UNOW) == 0);
-		CHECK(uchan_send(c, &(int){ 3 * i + 2 }, UNEVER) == 0);
-		CHECK(uchan_send(c, &v, UNOW) == -EAGAIN);
-		CHECK(uchan_send(c, &v, SOON) == -ETIMEDOUT);
-		CHECK(uchan_count(c) == 3);
+		CHECK_IS(uchan_send(c, &(int){ 3 * i }, UNEVER), 0);
+		CHECK_IS(uchan_send(c, &(int){ 3 * i + 1 }, UNOW), 0);
+		CHECK_IS(uchan_send(c, &(int){ 3 * i + 2 }, UNEVER), 0);
+		CHECK_IS(uchan_send(c, &v, UNOW), -EAGAIN);
+		CHECK_IS(uchan_send(c, &v, SOON), -ETIMEDOUT);
+		CHECK_IS(uchan_count(c), 3);
 		CHECK(uchan_recv(c, &v, UNEVER) == 0 && v == 3 * i);
 		CHECK(uchan_recv(c, &v, UNOW) == 0 && v == 3 * i + 1);
 		CHECK(uchan_recv(c, &v, SOON) == 0 && v == 3 * i + 2);
@@ -49,20 +49,20 @@ static void closed(void *arg)
 	int v = 7;
 
 	c = uchan_make(sizeof v, 2);
-	CHECK(uchan_send(c, &v, UNOW) == 0);
-	CHECK(uchan_close(c) == 0);
-	CHECK(uchan_close(c) == -EINVAL);
-	CHECK(uchan_send(c, &v, UNEVER) == -EPIPE);
-	CHECK(uchan_send(c, &v, UNOW) == -EPIPE);
+	CHECK_IS(uchan_send(c, &v, UNOW), 0);
+	CHECK_IS(uchan_close(c), 0);
+	CHECK_IS(uchan_close(c), -EINVAL);
+	CHECK_IS(uchan_send(c, &v, UNEVER), -EPIPE);
+	CHECK_IS(uchan_send(c, &v, UNOW), -EPIPE);
 	v = 0;
 	CHECK(uchan_recv(c, &v, UNEVER) == 0 && v == 7);
 	CHECK(uchan_recv(c, &v, UNEVER) == -EPIPE && v == 7);
-	CHECK(uchan_recv(c, NULL, UNOW) == -EPIPE);
+	CHECK_IS(uchan_recv(c, NULL, UNOW), -EPIPE);
 	uchan_free(c);
 	c = uchan_make(0, 0);
-	CHECK(uchan_close(c) == 0);
-	CHECK(uchan_recv(c, NULL, UNOW) == -EPIPE);
-	CHECK(uchan_send(c, NULL, UNEVER) == -EPIPE);
+	CHECK_IS(uchan_close(c), 0);
+	CHECK_IS(uchan_recv(c, NULL, UNOW), -EPIPE);
+	CHECK_IS(uchan_send(c, NULL, UNEVER), -EPIPE);
 	uchan_free(c);
 }
 
@@ -70,14 +70,14 @@ static void bad(void *arg)
 {
 	int v = 0;
 
-	CHECK(uchan_make(-1, 0) == NULL);
-	CHECK(uchan_make(UCHAN_SIZE_MOST + 1, 0) == NULL);
-	CHECK(uchan_send(NULL, &v, UNOW) == -EINVAL);
-	CHECK(uchan_recv(NULL, &v, UNOW) == -EINVAL);
-	CHECK(uchan_close(NULL) == -EINVAL);
+	CHECK_IS(uchan_make(-1, 0), NULL);
+	CHECK_IS(uchan_make(UCHAN_SIZE_MOST + 1, 0), NULL);
+	CHECK_IS(uchan_send(NULL, &v, UNOW), -EINVAL);
+	CHECK_IS(uchan_recv(NULL, &v, UNOW), -EINVAL);
+	CHECK_IS(uchan_close(NULL), -EINVAL);
 	c = uchan_make(sizeof v, 1);
-	CHECK(uchan_send(c, &v, -1) == -EINVAL);
-	CHECK(uchan_recv(c, &v, -1) == -EINVAL);
+	CHECK_IS(uchan_send(c, &v, -1), -EINVAL);
+	CHECK_IS(uchan_recv(c, &v, -1), -EINVAL);
 	uchan_free(c);
 }
 
@@ -100,7 +100,7 @@ static void sends_sized(void *arg)
 	CHECK(v != NULL);
 	for (i = 0; i < 10; i++) {
 		fill(v, size, i);
-		CHECK(uchan_send(c, v, UNEVER) == 0);
+		CHECK_IS(uchan_send(c, v, UNEVER), 0);
 		memset(v, 0xee, (size_t)size);
 		if (i % 3 == 0)
 			yield();
@@ -120,10 +120,10 @@ static void receives_sized(void *arg)
 	for (i = 0; i < 10; i++) {
 		if (i % 4 == 0)
 			yield();
-		CHECK(uchan_recv(c, v, UNEVER) == 0);
+		CHECK_IS(uchan_recv(c, v, UNEVER), 0);
 		fill(wanted, size, i);
 		CHECK(memcmp(v, wanted, (size_t)size) == 0);
-		CHECK(v[size] == 0x55);
+		CHECK_IS(v[size], 0x55);
 	}
 	free(v);
 	free(wanted);
@@ -162,12 +162,12 @@ static void sends(long party, long nr)
 
 	for (i = 0; i < nr; i++) {
 		v = party * MANY + i;
-		CHECK(uchan_send(c, &v, UNEVER) == 0);
+		CHECK_IS(uchan_send(c, &v, UNEVER), 0);
 		v = -1;
 	}
 	add(&sent, nr);
 	if (add(&ended, 1) == PARTIES)
-		CHECK(uchan_close(c) == 0);
+		CHECK_IS(uchan_close(c), 0);
 }
 
 static void receives(void)
@@ -180,9 +180,9 @@ static void receives(void)
 		last[i] = -1;
 	while ((rc = uchan_recv(c, &v, UNEVER)) == 0) {
 		CHECK(v >= 0 && v < PARTIES * MANY);
-		CHECK(v % MANY > last[v / MANY]);
+		CHECK_THAT(v % MANY, >, last[v / MANY]);
 		last[v / MANY] = v % MANY;
-		CHECK(__atomic_fetch_add(&seen[v], 1, __ATOMIC_RELAXED) == 0);
+		CHECK_IS(__atomic_fetch_add(&seen[v], 1, __ATOMIC_RELAXED), 0);
 		v = -1;
 		nr++;
 	}
@@ -285,14 +285,14 @@ static void closer(void *arg)
 	CHECK(ended == 2 && uchan_count(c) == 2);
 	CHECK(uchan_close(c) == 0 && uchan_close(d) == 0);
 	let_run();
-	CHECK(ended == 12);
+	CHECK_IS(ended, 12);
 	for (i = 0; i < 2; i++) {
 		CHECK(uchan_recv(c, &v, UNEVER) == 0 && result[v] == 0);
 		result[v] = -EPIPE;
 	}
-	CHECK(uchan_recv(c, &v, UNEVER) == -EPIPE);
+	CHECK_IS(uchan_recv(c, &v, UNEVER), -EPIPE);
 	for (i = 0; i < 6; i++)
-		CHECK(result[i] == -EPIPE);
+		CHECK_IS(result[i], -EPIPE);
 	uchan_free(c);
 	uchan_free(d);
 }
@@ -328,7 +328,7 @@ static void sends_in_turn(void *arg)
 {
 	long mine = second++;
 
-	CHECK(uchan_send(d, &mine, UNEVER) == 0);
+	CHECK_IS(uchan_send(d, &mine, UNEVER), 0);
 }
 
 static void takes_turns(void *arg)
@@ -337,7 +337,7 @@ static void takes_turns(void *arg)
 
 	let_run();
 	for (i = 0; i < 5; i++) {
-		CHECK(uchan_send(c, &i, UNOW) == 0);
+		CHECK_IS(uchan_send(c, &i, UNOW), 0);
 		CHECK(uchan_recv(d, &v, UNOW) == 0 && v == i);
 	}
 }
@@ -372,7 +372,7 @@ static void selects_both(void *arg)
 	long v = -1, w = -1;
 	struct ucase k[2] = { UCASE_RECV(c, &v), UCASE_RECV(d, &w) };
 
-	CHECK(uselect(k, 2, UNEVER) == 0);
+	CHECK_IS(uselect(k, 2, UNEVER), 0);
 	CHECK(k[0].cs_result == 0 && v == 1 && w == -1);
 	ended |= 1;
 }
@@ -388,11 +388,11 @@ static void receives_late(void *arg)
 static void late_sender(void *arg)
 {
 	let_run();
-	CHECK(uchan_send(c, &(long){ 1 }, UNOW) == 0);
-	CHECK(ended == 0);		/* its link in d is still there */
-	CHECK(uchan_send(d, &(long){ 2 }, UNOW) == 0);
-	CHECK(uchan_send(d, &(long){ 3 }, UNOW) == -EAGAIN);
-	CHECK(uchan_close(d) == 0);
+	CHECK_IS(uchan_send(c, &(long){ 1 }, UNOW), 0);
+	CHECK_IS(ended, 0);		/* its link in d is still there */
+	CHECK_IS(uchan_send(d, &(long){ 2 }, UNOW), 0);
+	CHECK_IS(uchan_send(d, &(long){ 3 }, UNOW), -EAGAIN);
+	CHECK_IS(uchan_close(d), 0);
 	uchan_free(d);
 	uchan_free(c);
 }
@@ -401,7 +401,7 @@ static void late_sender(void *arg)
 static void unmet_sender(void *arg)
 {
 	let_run();
-	CHECK(uchan_send(c, &(long){ 1 }, UNOW) == 0);
+	CHECK_IS(uchan_send(c, &(long){ 1 }, UNOW), 0);
 	uchan_free(d);
 	uchan_free(c);
 }
@@ -417,7 +417,7 @@ static void late(void (*sends)(void *), void (*third)(void *), long wanted)
 		make(0, third, NULL);
 	make(0, sends, NULL);
 	start_and_finish();
-	CHECK(ended == wanted);
+	CHECK_IS(ended, wanted);
 }
 
 /* The receiver frees the channel while the sender may be in its call. */
@@ -434,7 +434,7 @@ static void receives_and_frees(void *arg)
 
 static void sends_once(void *arg)
 {
-	CHECK(uchan_send(arg, &(long){ 4 }, UNEVER) == 0);
+	CHECK_IS(uchan_send(arg, &(long){ 4 }, UNEVER), 0);
 }
 
 static void *sends_natively(void *arg)
@@ -466,7 +466,7 @@ static void freed(int p)
 		make(i / 2, i % 3 ? receives_and_frees : sends_once, own);
 	}
 	start_and_finish_with(sends_natively, NULL);
-	CHECK(ended == 1000);
+	CHECK_IS(ended, 1000);
 }
 
 /* Natively, without any thread. */
@@ -476,8 +476,8 @@ static void *echoes(void *arg)
 	long v;
 
 	while (uchan_recv(c, &v, UNEVER) == 0)
-		CHECK(uchan_send(d, &v, UNEVER) == 0);
-	CHECK(uchan_close(d) == 0);
+		CHECK_IS(uchan_send(d, &v, UNEVER), 0);
+	CHECK_IS(uchan_close(d), 0);
 	return NULL;
 }
 
@@ -488,17 +488,17 @@ static void natively(void)
 
 	c = uchan_make(sizeof v, 0);
 	d = uchan_make(sizeof v, 1);
-	CHECK(uchan_recv(c, &v, SOON) == -ETIMEDOUT);
-	CHECK(uchan_send(c, &v, SOON) == -ETIMEDOUT);
+	CHECK_IS(uchan_recv(c, &v, SOON), -ETIMEDOUT);
+	CHECK_IS(uchan_send(c, &v, SOON), -ETIMEDOUT);
 	id = native(echoes, NULL);
 	for (i = 0; i < 1000; i++) {
 		struct ucase k[2] = { UCASE_RECV(d, &v), UCASE_SEND(c, &i) };
 
-		CHECK(uselect(k, 2, UNEVER) == 1);
+		CHECK_IS(uselect(k, 2, UNEVER), 1);
 		CHECK(uselect(k, 1, UNEVER) == 0 && v == i);
 	}
-	CHECK(uchan_close(c) == 0);
-	CHECK(uchan_recv(d, &v, UNEVER) == -EPIPE);
+	CHECK_IS(uchan_close(c), 0);
+	CHECK_IS(uchan_recv(d, &v, UNEVER), -EPIPE);
 	native_join(id);
 	uchan_free(c);
 	uchan_free(d);
@@ -511,8 +511,8 @@ static void local_sender(void *arg)
 	long i;
 
 	for (i = 0; i < MANY; i++)
-		CHECK(uchan_send(arg, &i, UNEVER) == 0);
-	CHECK(uchan_close(arg) == 0);
+		CHECK_IS(uchan_send(arg, &i, UNEVER), 0);
+	CHECK_IS(uchan_close(arg), 0);
 }
 
 static void local_receiver(void *arg)
@@ -524,7 +524,7 @@ static void local_receiver(void *arg)
 		CHECK(rc == -ETIMEDOUT || (rc == 0 && v == i));
 		i += rc == 0;
 	}
-	CHECK(i == MANY);
+	CHECK_IS(i, MANY);
 	uchan_free(arg);
 }
 
@@ -597,7 +597,7 @@ static void misuse(void)
 	failed += check_dies("native", native_stranger, "local channel");
 	(void)stranger;
 #endif
-	CHECK(failed == 0);
+	CHECK_IS(failed, 0);
 }
 
 int main(int argc, char **argv)

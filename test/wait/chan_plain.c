@@ -43,7 +43,7 @@ static bool again(int rc)
 {
 	if (rc != -ENOMEM)
 		return false;
-	CHECK(t.t_failed > 0);
+	CHECK_THAT(t.t_failed, >, 0);
 	failed++;
 	if (t.t_fail_all)
 		t.t_fail = 0;		/* from now on there is */
@@ -60,9 +60,9 @@ static void sender(void *arg)
 		do
 			rc = uchan_send(c, &v, UNEVER);
 		while (again(rc));
-		CHECK(rc == 0);
+		CHECK_IS(rc, 0);
 	}
-	CHECK(uchan_close(c) == 0);
+	CHECK_IS(uchan_close(c), 0);
 }
 
 /* Passes all values on, by choices. */
@@ -76,15 +76,15 @@ static void relay(void *arg)
 		do
 			rc = uselect(k, 2, UNEVER);
 		while (again(rc));
-		CHECK(rc == (k[1].cs_chan != NULL));
+		CHECK_IS(rc, k[1].cs_chan != NULL);
 		if (rc == 0 && k[0].cs_result == -EPIPE)
 			break;
-		CHECK(k[rc].cs_result == 0);
+		CHECK_IS(k[rc].cs_result, 0);
 		w = v;
 		k[0].cs_chan = rc == 0 ? NULL : c;
 		k[1].cs_chan = rc == 0 ? d : NULL;
 	}
-	CHECK(uchan_close(d) == 0);
+	CHECK_IS(uchan_close(d), 0);
 }
 
 static void receiver(void *arg)
@@ -99,13 +99,13 @@ static void receiver(void *arg)
 			continue;
 		if (rc != 0)
 			break;
-		CHECK(v == ++last);
+		CHECK_IS(v, ++last);
 		sum += v;
 		while (again(u_sleep(then += 10)))
 			then -= 10;
-		CHECK(unow() >= then);
+		CHECK_THAT(unow(), >=, then);
 	}
-	CHECK(rc == -EPIPE);
+	CHECK_IS(rc, -EPIPE);
 	while (again(rc = uselect(NULL, 0, then + 7)))
 		;
 	CHECK(rc == -ETIMEDOUT && unow() == then + 7);
@@ -114,7 +114,7 @@ static void receiver(void *arg)
 static void init(long at, bool all)
 {
 	sum = failed = made = 0;
-	CHECK(plain_init(&t, 0) == 0);
+	CHECK_IS(plain_init(&t, 0), 0);
 	t.t_sched.s_done = tiny_done;
 	t.t_sched.s_wait = waits;
 	t.t_sched.s_wake = wakes;
@@ -132,7 +132,7 @@ static long run(long at, bool all, unsigned room)
 	tiny_start(&t, &tt[1], relay, NULL);
 	tiny_start(&t, &tt[2], receiver, NULL);
 	tiny_run(&t);
-	CHECK(sum == NR * (NR + 1) / 2);
+	CHECK_IS(sum, NR * (NR + 1) / 2);
 	uchan_free(c);
 	uchan_free(d);
 	plain_fini(&t);
@@ -164,10 +164,10 @@ static void boss(void *arg)
 	while ((rc = uwork_drain(k, UNEVER)) == -ENOMEM)
 		(void)again(rc);
 	if (rc == 0)
-		CHECK(sum == accepted);
+		CHECK_IS(sum, accepted);
 	else
 		CHECK(rc == -EPIPE && sum < accepted && t.t_failed > 0);
-	CHECK(uwork_free(k, UNEVER) == rc);
+	CHECK_IS(uwork_free(k, UNEVER), rc);
 	refused += rc != 0 || accepted < NR * (NR + 1) / 2;
 }
 
@@ -185,12 +185,12 @@ static void none(void *arg)
 	struct ucase k[2] = { UCASE_RECV(c, NULL), UCASE_RECV(d, NULL) };
 	long v = 3;
 
-	CHECK(uchan_recv(c, &v, UNOW) == -EAGAIN);
-	CHECK(uchan_recv(c, &v, UNEVER) == -ENOSYS);
-	CHECK(uchan_send(d, &v, uafter(5)) == -ENOSYS);
-	CHECK(uselect(k, 2, UNEVER) == -ENOSYS);
-	CHECK(uchan_send(c, &v, UNEVER) == 0);
-	CHECK(uselect(k, 2, UNEVER) == 0);
+	CHECK_IS(uchan_recv(c, &v, UNOW), -EAGAIN);
+	CHECK_IS(uchan_recv(c, &v, UNEVER), -ENOSYS);
+	CHECK_IS(uchan_send(d, &v, uafter(5)), -ENOSYS);
+	CHECK_IS(uselect(k, 2, UNEVER), -ENOSYS);
+	CHECK_IS(uchan_send(c, &v, UNEVER), 0);
+	CHECK_IS(uselect(k, 2, UNEVER), 0);
 }
 
 int main(int argc, char **argv)
@@ -202,20 +202,20 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	utime_virtual(0);
 	for (room = 0; room < 3; room++) {
-		CHECK(run(0, false, room) == 0);
+		CHECK_IS(run(0, false, room), 0);
 		for (all = 0; all < 2; all++) {
 			for (at = 1; run(at, all, room) != 0; at++)
 				CHECK(failed != 0 || at == 1);
-			CHECK(at > NR);
+			CHECK_THAT(at, >, NR);
 		}
 	}
 	for (all = 0; all < 2; all++) {
 		for (at = 1; work(at, all, all + 1) != 0; at++)
 			;
-		CHECK(at > 5);
+		CHECK_THAT(at, >, 5);
 	}
-	CHECK(refused > 0);
-	CHECK(tiny_init(&t, 0) == 0);
+	CHECK_THAT(refused, >, 0);
+	CHECK_IS(tiny_init(&t, 0), 0);
 	c = uchan_make(sizeof(long), 1);
 	d = uchan_make(sizeof(long), 0);
 	tiny_start(&t, &tt[0], none, NULL);

@@ -36,7 +36,7 @@ static void naps(void *arg)
 	utime_ns from = unow();
 
 	usleep((unsigned)(uintptr_t)arg);
-	CHECK(unow() == from);
+	CHECK_IS(unow(), from);
 }
 
 static void calls(void *arg)
@@ -44,9 +44,9 @@ static void calls(void *arg)
 	uintptr_t i;
 
 	for (i = 0; i < ROUNDS; i++) {
-		CHECK(ucall(naps, (void *)(i % 50)) == 0);
+		CHECK_IS(ucall(naps, (void *)(i % 50)), 0);
 		if (i % 4 == 0)
-			CHECK(u_sleep(uafter((intptr_t)arg)) == 0);
+			CHECK_IS(u_sleep(uafter((intptr_t)arg)), 0);
 	}
 	add(&done, 1);
 }
@@ -60,7 +60,7 @@ static void calls_and_deadlines(int p)
 	make(1, calls, (void *)7);
 	make(2, calls, (void *)(SPAN / 2));
 	start_and_finish();
-	CHECK(done == 3);
+	CHECK_IS(done, 3);
 }
 
 /* Only the end of the hold can let the clock jump. */
@@ -75,7 +75,7 @@ static void hold(int p)
 	SCHED(hold)();
 	make(0, sleeps, NULL);
 	make(1, sleeps, NULL);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	usleep(20000);
 	SCHED(release)();
 	usleep(1000);
@@ -83,7 +83,7 @@ static void hold(int p)
 	SCHED(release)();
 	until(&done, 2);
 	finish();
-	CHECK(unow() == from + ROUNDS * SPAN);
+	CHECK_IS(unow(), from + ROUNDS * SPAN);
 }
 
 static void waits_forever(void *arg)
@@ -110,10 +110,10 @@ static void hold_and_end(int p)
 	SCHED(hold)();
 	make(0, waits_forever, NULL);
 	make(1, sleeps, NULL);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	id = native(releases, NULL);
 	CHECK(SCHED(fini)() == -EDEADLK && SCHED(stuck)() == 1);
-	CHECK(done == 1);
+	CHECK_IS(done, 1);
 	native_join(id);
 }
 

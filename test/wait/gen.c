@@ -35,7 +35,7 @@ static NOINLINE void down(const struct range *r, int i, int depth)
 		++*r->r_seen;
 		(void)ugen_yield(&i);
 	}
-	CHECK(array[9] == (char)i);
+	CHECK_IS(array[9], (char)i);
 }
 
 static void range(void *arg)
@@ -65,7 +65,7 @@ static void pairs(void *arg)
 		if (ugen_yield(&sum) != 0)
 			break;
 	}
-	CHECK(ugen_free(g) == 0);
+	CHECK_IS(ugen_free(g), 0);
 }
 
 static NOINLINE void consume(unsigned me, int depth)
@@ -85,12 +85,12 @@ static NOINLINE void consume(unsigned me, int depth)
 			want += want + 1;
 		yield();
 		CHECK(*value == want && here == me);
-		CHECK(seen == (me % 2 ? i + 1 : 2 * i + 2));
+		CHECK_IS(seen, me % 2 ? i + 1 : 2 * i + 2);
 		if (i == 13 && me % 7 == 0)
 			break;
 	}
-	CHECK(i == (me % 7 == 0 ? 13 : me % 2 ? 30 : 15));
-	CHECK(ugen_free(g) == 0);
+	CHECK_IS(i, me % 7 == 0 ? 13 : me % 2 ? 30 : 15);
+	CHECK_IS(ugen_free(g), 0);
 }
 
 static void consumer(void *arg)
@@ -124,9 +124,9 @@ static void takes(void *arg)
 	while (hand.h_gen != NULL) {
 		value = (int *)ugen_next(hand.h_gen);
 		if (value != NULL) {
-			CHECK(*value == hand.h_next++);
+			CHECK_IS(*value, hand.h_next++);
 		} else {
-			CHECK(ugen_free(hand.h_gen) == 0);
+			CHECK_IS(ugen_free(hand.h_gen), 0);
 			hand.h_gen = NULL;
 			break;
 		}
@@ -155,7 +155,7 @@ static void *natives(void *arg)
 		for (j = 0; j < COUNT(g); j++) {
 			while (nr < 20 && ugen_next(g[j]) != NULL)
 				nr++;
-			CHECK(ugen_free(g[j]) == 0);
+			CHECK_IS(ugen_free(g[j]), 0);
 		}
 		CHECK(seen == nr || seen == nr + 1);	/* it was dropped */
 	}
@@ -180,7 +180,7 @@ static void woken(void *arg)
 	int i, *value;
 
 	for (i = 0; (value = (int *)ugen_next(g)) != NULL; i++) {
-		CHECK(*value == i);
+		CHECK_IS(*value, i);
 		wait_one();
 	}
 	CHECK(i == 10 && ugen_free(g) == 0);
@@ -232,8 +232,8 @@ int main(int argc, char **argv)
 		hand.h_thread[i] = make(i, takes, (void *)(intptr_t)i);
 	start_and_finish();
 	CHECK(hand.h_next == LAST && hand.h_seen == LAST);
-	CHECK(check_dies("wait", wait_inside, "blocked without ugen_yield") ==
-	      0);
+	CHECK_IS(check_dies("wait", wait_inside, "blocked without ugen_yield"),
+		 0);
 	ugen_trim();
 	return 0;
 }

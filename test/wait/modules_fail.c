@@ -79,8 +79,8 @@ static long sent, got, open_senders;
 static void last_closes(void)
 {
 	if (add(&open_senders, -1) == 0) {
-		CHECK(uchan_close(c) == 0);
-		CHECK(uchan_close(d) == 0);
+		CHECK_IS(uchan_close(c), 0);
+		CHECK_IS(uchan_close(d), 0);
 	}
 }
 
@@ -139,7 +139,7 @@ static void frees_early(void *arg)
 
 	while (again(rc = uchan_send(two[0], &(long){ 9 }, UNEVER)))
 		;
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	uchan_free(two[1]);
 	uchan_free(two[0]);
 }
@@ -149,7 +149,7 @@ static struct uchan *made(int size, unsigned room)
 	struct uchan *made = uchan_make(size, room);
 
 	if (made == NULL) {
-		CHECK(fail_told() > 0);
+		CHECK_THAT(fail_told(), >, 0);
 		fail_rest();
 		made = uchan_make(size, room);
 	}
@@ -208,21 +208,21 @@ static void uses(void *arg)
 	do
 		fd = u_open(path, O_CREAT | O_EXCL | O_RDWR, 0600, UNEVER);
 	while (again(fd));
-	CHECK(fd >= 0);
+	CHECK_THAT(fd, >=, 0);
 	moves(fd);
-	CHECK(u_close(fd) == 0);
+	CHECK_IS(u_close(fd), 0);
 	while (again(rc = u_unlink(path, UNEVER)))
 		;
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	while (again(rc = u_getaddrinfo("::1", NULL, &hints, &list, UNEVER)))
 		;
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	freeaddrinfo(list);
 }
 
 static void raises(void *arg)
 {
-	CHECK(raise(SIGUSR1) == 0);
+	CHECK_IS(raise(SIGUSR1), 0);
 }
 
 static void awaits(void *arg)
@@ -232,9 +232,9 @@ static void awaits(void *arg)
 
 	while (again(rc = usignal_wait(UNEVER)))
 		;
-	CHECK(rc == SIGUSR1);
+	CHECK_IS(rc, SIGUSR1);
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
 		fail_rest();		/* make cover writes its counts here */
 		_exit(7);
@@ -264,7 +264,7 @@ WRAP(int, epoll_ctl, int epoll, int op, int fd, struct epoll_event *e)
 
 static void pair(int type, int s[2])
 {
-	CHECK(socketpair(AF_UNIX, type, 0, s) == 0);
+	CHECK_IS(socketpair(AF_UNIX, type, 0, s), 0);
 }
 
 static int small[2], big[2], shared[2], polled[3][2], listener;
@@ -288,7 +288,7 @@ static void must_write(int fd, char c)
 
 	while (again(rc = u_write(fd, &c, 1, UNEVER)))
 		;
-	CHECK(rc == 1);
+	CHECK_IS(rc, 1);
 }
 
 static void pings(void *arg)
@@ -341,7 +341,7 @@ static void reads_big(void *arg)
 		at += (size_t)(rc > 0 ? rc : 0);
 	}
 	for (i = 0; i < BIG; i++)
-		CHECK(b[i] == (char)check_hash((unsigned)i, 7));
+		CHECK_IS(b[i], (char)check_hash((unsigned)i, 7));
 	add(&done, 1);
 }
 
@@ -406,9 +406,9 @@ static void accepts(void *arg)
 
 	while (again(fd = u_accept(listener, NULL, NULL, 0, UNEVER)))
 		;
-	CHECK(fd >= 0);
+	CHECK_THAT(fd, >=, 0);
 	must_read(fd, 'c');
-	CHECK(u_close(fd) == 0);
+	CHECK_IS(u_close(fd), 0);
 	add(&done, 1);
 }
 
@@ -421,9 +421,9 @@ static void connects(void *arg)
 		rc = u_connect(fd, (struct sockaddr *)&address, address_len,
 			       UNEVER);
 	while (again(rc));
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	must_write(fd, 'c');
-	CHECK(u_close(fd) == 0);
+	CHECK_IS(u_close(fd), 0);
 	add(&done, 1);
 }
 
@@ -451,11 +451,11 @@ static void listens(void)
 
 	address.sun_family = AF_UNIX;
 	listener = socket(AF_UNIX, SOCK_STREAM, 0);
-	CHECK(bind(listener, (struct sockaddr *)&address, sizeof(sa_family_t))
-	      == 0);
-	CHECK(getsockname(listener, (struct sockaddr *)&address,
-			  &address_len) == 0);
-	CHECK(listen(listener, 10) == 0);
+	CHECK_IS(bind(listener, (struct sockaddr *)&address,
+		 sizeof(sa_family_t)), 0);
+	CHECK_IS(getsockname(listener, (struct sockaddr *)&address,
+		 &address_len), 0);
+	CHECK_IS(listen(listener, 10), 0);
 }
 
 static void io_init(void)
@@ -480,13 +480,13 @@ static void io_fini(void)
 {
 	int i;
 
-	CHECK(done == OTHERS);
+	CHECK_IS(done, OTHERS);
 	close_two(small);
 	close_two(big);
 	close_two(shared);
 	for (i = 0; i < 3; i++)
 		close_two(polled[i]);
-	CHECK(u_close(listener) == 0);
+	CHECK_IS(u_close(listener), 0);
 }
 
 /* Numbers whose table does not exist. */
@@ -514,11 +514,11 @@ static void far_away(void *arg)
 		      (rc == -ETIMEDOUT && may_pass));
 		fail_arm(FAIL_MEMORY, nr, false);
 		rc = u_read(fd, &c, 1, SOON);
-		CHECK(rc == (fail_failed() > 0 ? rc : -ETIMEDOUT));
+		CHECK_IS(rc, fail_failed() > 0 ? rc : -ETIMEDOUT);
 		fail_rest();
 		must_write(s[1], 'f');
 		must_read(fd, 'f');
-		CHECK(u_close(fd) == 0);
+		CHECK_IS(u_close(fd), 0);
 	} while (fail_failed() > 0);
 	CHECK(u_close(s[0]) == 0 && u_close(s[1]) == 0);
 }
@@ -538,11 +538,11 @@ static void room(int nr)
 	struct rlimit now;
 
 	if (before.rlim_cur == 0)
-		CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+		CHECK_IS(getrlimit(RLIMIT_NOFILE, &before), 0);
 	now = before;
 	if (nr >= 0)
 		now.rlim_cur = (rlim_t)(next_fd() + nr);
-	CHECK(setrlimit(RLIMIT_NOFILE, &now) == 0);
+	CHECK_IS(setrlimit(RLIMIT_NOFILE, &now), 0);
 }
 
 /* Nothing waits: the bytes are there. */
@@ -561,11 +561,11 @@ static void no_room(const int s[2])
 
 	for (nr = 0; nr < 2; nr++) {
 		room(nr);
-		CHECK(u_read(s[0], &c, 1, SOON) == -EMFILE);
-		CHECK(u_wait_fd(s[0], UREAD, SOON) == -EMFILE);
-		CHECK(u_wait_fd(s[0], UREAD | UWRITE, UNEVER) == -EMFILE);
-		CHECK(u_poll(&f, 1, SOON) == -EMFILE);
-		CHECK(u_accept(listener, NULL, NULL, 0, SOON) == -EMFILE);
+		CHECK_IS(u_read(s[0], &c, 1, SOON), -EMFILE);
+		CHECK_IS(u_wait_fd(s[0], UREAD, SOON), -EMFILE);
+		CHECK_IS(u_wait_fd(s[0], UREAD | UWRITE, UNEVER), -EMFILE);
+		CHECK_IS(u_poll(&f, 1, SOON), -EMFILE);
+		CHECK_IS(u_accept(listener, NULL, NULL, 0, SOON), -EMFILE);
 		at_once(s);
 		room(-1);
 	}
@@ -579,17 +579,17 @@ static void full(void *arg)
 	pair(SOCK_STREAM, s);
 	next = next_fd();
 	no_room(s);
-	CHECK(next_fd() == next);
-	CHECK(u_read(s[0], &c, 1, SOON) == -ETIMEDOUT);
+	CHECK_IS(next_fd(), next);
+	CHECK_IS(u_read(s[0], &c, 1, SOON), -ETIMEDOUT);
 	fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	room(0);
-	CHECK(u_wait_fd(s[0], UREAD, SOON) == -ETIMEDOUT);
-	CHECK(u_connect(fd, (struct sockaddr *)&address, address_len,
-			UNEVER) == 0);
+	CHECK_IS(u_wait_fd(s[0], UREAD, SOON), -ETIMEDOUT);
+	CHECK_IS(u_connect(fd, (struct sockaddr *)&address, address_len,
+		 UNEVER), 0);
 	at_once(s);
-	CHECK(u_accept(listener, NULL, NULL, 0, UNEVER) == -EMFILE);
+	CHECK_IS(u_accept(listener, NULL, NULL, 0, UNEVER), -EMFILE);
 	must_write(fd, 'c');
-	CHECK(u_accept(listener, NULL, NULL, 0, SOON) == -EMFILE);
+	CHECK_IS(u_accept(listener, NULL, NULL, 0, SOON), -EMFILE);
 	room(-1);
 	accepts(NULL);
 	CHECK(u_close(fd) == 0 && u_close(s[0]) == 0 && u_close(s[1]) == 0);
@@ -651,7 +651,7 @@ static bool try_all(int p)
 					(void *)arg) == NULL)
 				CHECK(again(-ENOMEM));
 	while (SCHED(start)() != 0) {
-		CHECK(fail_told() > 0);
+		CHECK_THAT(fail_told(), >, 0);
 		fail_rest();
 	}
 	rc = SCHED(fini)();
@@ -666,13 +666,13 @@ static void run(int p)
 	if (now->m_init != NULL)
 		now->m_init();
 	if (!try_all(p)) {
-		CHECK(fail_told() > 0);
+		CHECK_THAT(fail_told(), >, 0);
 		fail_rest();
 		CHECK(try_all(p));
 	}
 	if (now->m_fini != NULL)
 		now->m_fini();
-	CHECK(next_fd() == fd);
+	CHECK_IS(next_fd(), fd);
 }
 
 /* Without failures, then with all. upoll.c keeps tables from the first run. */
@@ -699,7 +699,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	sprintf(path, "/tmp/s_modules_fail-%d", (int)getpid());
 	memset(data, 'x', SIZE);
-	CHECK(usignal_watch(SIGUSR1) == 0);
+	CHECK_IS(usignal_watch(SIGUSR1), 0);
 	for (now = modules; now < modules + COUNT(modules); now++)
 		module();
 	now = &modules[COUNT(modules) - 1];

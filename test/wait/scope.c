@@ -38,8 +38,8 @@ static int waits(void *arg)
 {
 	add(&begun, 1);
 	CHECK(u_sleep(UNEVER) == -ECANCELED && u_canceled());
-	CHECK(u_sleep(uafter(UTIME_S)) == -ECANCELED);
-	CHECK(u_wait_until(UNEVER) == -ECANCELED);
+	CHECK_IS(u_sleep(uafter(UTIME_S)), -ECANCELED);
+	CHECK_IS(u_wait_until(UNEVER), -ECANCELED);
 	add(&ended, 1);
 	return (int)(intptr_t)arg;
 }
@@ -51,7 +51,7 @@ static int returns(void *arg)
 
 static void go(struct uscope *s, int (*f)(void *), intptr_t arg)
 {
-	CHECK(uscope_go(s, f, (void *)arg) == 0);
+	CHECK_IS(uscope_go(s, f, (void *)arg), 0);
 }
 
 static struct uscope *scope(utime_ns until)
@@ -59,7 +59,7 @@ static struct uscope *scope(utime_ns until)
 	struct uscope *s = NULL;
 
 	CHECK(uscope_begin(&s, until) == 0 && s != NULL);
-	CHECK(uscope_self() == s);
+	CHECK_IS(uscope_self(), s);
 	return s;
 }
 
@@ -67,7 +67,7 @@ static int end(struct uscope *s)
 {
 	int rc = uscope_end(&s);
 
-	CHECK(s == NULL);
+	CHECK_IS(s, NULL);
 	return rc;
 }
 
@@ -84,7 +84,7 @@ static void results(void *arg)
 	s = scope(UNEVER);
 	CHECK(ustack_self()->u_f != f && ustack_f(ustack_self()->u_f,
 						  ustack_self()->u_arg) == f);
-	CHECK(end(s) == 0);
+	CHECK_IS(end(s), 0);
 	CHECK(ustack_self()->u_f == f && ustack_self()->u_arg == arg);
 	CHECK(uscope_self() == NULL && !u_canceled());
 
@@ -102,18 +102,18 @@ static void results(void *arg)
 	for (i = 0; i < 50; i++)
 		go(s, waits, 0);
 	go(s, sleeps, (intptr_t)from + 150);
-	CHECK(u_sleep(from + 200) == 0);
+	CHECK_IS(u_sleep(from + 200), 0);
 	uscope_cancel(s);
 	CHECK(u_canceled() && uscope_go(s, waits, NULL) == -ECANCELED);
-	CHECK(u_sleep(from + 300) == -ECANCELED);
+	CHECK_IS(u_sleep(from + 300), -ECANCELED);
 	uscope_cancel(s);
 	CHECK(end(s) == -ECANCELED && ended == 151 && unow() == from + 200);
 
 	s = scope(from + 500);
 	for (i = 0; i < 50; i++)
 		go(s, waits, i % 2 ? -EIO : -ECANCELED);
-	CHECK(u_sleep(from + 300) == 0);
-	CHECK(uscope_errors(s) == 0);
+	CHECK_IS(u_sleep(from + 300), 0);
+	CHECK_IS(uscope_errors(s), 0);
 	go(s, returns, -EPIPE);
 	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 300);
 	CHECK(uscope_end_errors(&s, &errors) == -EPIPE && errors == 26);
@@ -123,19 +123,19 @@ static void results(void *arg)
 	s = scope(UNEVER);
 	go(s, returns, -ECANCELED);
 	CHECK(u_sleep(UNEVER) == -ECANCELED && uscope_errors(s) == 1);
-	CHECK(end(s) == -ECANCELED);
+	CHECK_IS(end(s), -ECANCELED);
 
 	s = scope(UNOW);
 	CHECK(u_canceled() && uscope_go(s, waits, NULL) == -ECANCELED);
 	CHECK(u_sleep(from + 400) == -ECANCELED && end(s) == -ETIMEDOUT);
-	CHECK(u_sleep(from + 400) == 0);
+	CHECK_IS(u_sleep(from + 400), 0);
 }
 
 /* A join of the scheduler is a wait as others are. */
 
 static void ends_late(void *arg)
 {
-	CHECK(u_sleep((utime_ns)(intptr_t)arg) == 0);
+	CHECK_IS(u_sleep((utime_ns)(intptr_t)arg), 0);
 	add(&ended, 1);
 }
 
@@ -146,7 +146,7 @@ static void join_of_sched(void *arg)
 	thread *t = make_joinable(0, ends_late, (void *)(intptr_t)(from + 100));
 
 	CHECK(SCHED(join)(t) == -ECANCELED && unow() == from + 50);
-	CHECK(SCHED(join)(t) == -ECANCELED);
+	CHECK_IS(SCHED(join)(t), -ECANCELED);
 	CHECK(end(s) == -ETIMEDOUT && ended == 0);
 	CHECK(SCHED(join)(t) == 0 && unow() == from + 100 && ended == 1);
 }
@@ -166,9 +166,9 @@ static int nested(void *arg)
 	go(s, nested, depth - 1);
 	go(s, waits, 0);
 	if (depth % 2)
-		CHECK(u_sleep(UNEVER) == -ECANCELED);
+		CHECK_IS(u_sleep(UNEVER), -ECANCELED);
 	CHECK(end(s) == -ECANCELED && u_canceled());
-	CHECK(u_sleep(UNEVER) == -ECANCELED);
+	CHECK_IS(u_sleep(UNEVER), -ECANCELED);
 	add(&ended, 1);
 	return -ECANCELED;
 }
@@ -184,18 +184,18 @@ static void tree(void *arg)
 	go(inner, nested, 5);
 	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 500);
 	CHECK(end(inner) == -ETIMEDOUT && !u_canceled());
-	CHECK(ended == (1 << 6) - 1 + (1 << 5) - 1);
-	CHECK(unow() == from + 500);
+	CHECK_IS(ended, (1 << 6) - 1 + (1 << 5) - 1);
+	CHECK_IS(unow(), from + 500);
 	inner = scope(from + 2000);
 	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 1000);
-	CHECK(end(inner) == -ECANCELED);
+	CHECK_IS(end(inner), -ECANCELED);
 	inner = scope(UNEVER);
 	CHECK(u_canceled() && end(inner) == -ECANCELED);
 	CHECK(end(s) == -ETIMEDOUT && unow() == from + 1000);
 	/* The first reason stays. */
 	s = scope(UNEVER);
 	inner = scope(uafter(10));
-	CHECK(u_sleep(UNEVER) == -ECANCELED);
+	CHECK_IS(u_sleep(UNEVER), -ECANCELED);
 	uscope_cancel(s);
 	uscope_cancel(inner);
 	CHECK(end(inner) == -ETIMEDOUT && end(s) == -ECANCELED);
@@ -228,7 +228,7 @@ static void equal_deadlines(void *arg)
 	struct uscope *s = scope(from + 100);
 	struct uscope *shield, *inner, *later;
 
-	CHECK(uscope_shield(&shield, from + 200) == 0);
+	CHECK_IS(uscope_shield(&shield, from + 200), 0);
 	inner = scope(from + 100);
 	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 100);
 	CHECK(end(inner) == -ETIMEDOUT && !u_canceled());
@@ -264,7 +264,7 @@ static int cleans_up(void *arg)
 	utime_ns from = unow();
 	struct uscope *s, *in;
 
-	CHECK(uscope_shield(&s, from + 1000) == 0);
+	CHECK_IS(uscope_shield(&s, from + 1000), 0);
 	CHECK(u_sleep(from + 100) == 0 && unow() == from + 100);
 	go(s, sleeps, (intptr_t)from + 200);
 	in = scope(from + 300);			/* in the shield, so shielded */
@@ -273,7 +273,7 @@ static int cleans_up(void *arg)
 	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 300);
 	CHECK(end(in) == -ETIMEDOUT && !u_canceled());
 	CHECK(u_sleep(from + 400) == 0 && end(s) == 0);
-	CHECK(unow() == from + 400);
+	CHECK_IS(unow(), from + 400);
 	add(&ended, 1);
 	return 0;
 }
@@ -284,13 +284,13 @@ static int cleans_too_long(void *arg)
 	utime_ns from = unow();
 	struct uscope *s, *in;
 
-	CHECK(uscope_shield(&s, from + 100) == 0);
+	CHECK_IS(uscope_shield(&s, from + 100), 0);
 	in = scope(from + 300);
 	go(in, waits, 0);
 	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 100);
 	CHECK(end(in) == -ECANCELED && end(s) == -ECANCELED);
 	CHECK(uscope_shield(&s, UNOW) == 0 && u_canceled());
-	CHECK(end(s) == -ECANCELED);
+	CHECK_IS(end(s), -ECANCELED);
 	add(&ended, 1);
 	return 0;
 }
@@ -300,17 +300,17 @@ static int shielded(void *arg)
 {
 	struct uscope *s;
 
-	CHECK(uscope_shield(&s, UNEVER) == 0);
+	CHECK_IS(uscope_shield(&s, UNEVER), 0);
 	CHECK(u_sleep((utime_ns)(intptr_t)arg) == 0 && !u_canceled());
 	CHECK(end(s) == 0 && u_canceled());
-	CHECK(u_sleep(UNEVER) == -ECANCELED);
+	CHECK_IS(u_sleep(UNEVER), -ECANCELED);
 	add(&ended, 1);
 	return -ECANCELED;
 }
 
 static int then(void *arg)
 {
-	CHECK(u_sleep(UNEVER) == -ECANCELED);
+	CHECK_IS(u_sleep(UNEVER), -ECANCELED);
 	return ((int (*)(void *))arg)(NULL);
 }
 
@@ -323,10 +323,10 @@ static void shields(void *arg)
 	go(s, then, (intptr_t)cleans_too_long);
 	go(s, shielded, (intptr_t)from + 200);
 	CHECK(end(s) == -ETIMEDOUT && unow() == from + 450);
-	CHECK(ended == 6);
+	CHECK_IS(ended, 6);
 	/* When its time is over and nothing is to be kept off, waits go on. */
 	s = scope(from + 1000);
-	CHECK(uscope_shield(&shield, from + 500) == 0);
+	CHECK_IS(uscope_shield(&shield, from + 500), 0);
 	CHECK(u_sleep(from + 600) == 0 && !u_canceled());
 	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 1000);
 	CHECK(end(shield) == -ECANCELED && end(s) == -ETIMEDOUT);
@@ -374,12 +374,12 @@ static struct {
 
 static void bowl_lock(void)
 {
-	CHECK(pthread_mutex_lock(&bowl.b_lock) == 0);
+	CHECK_IS(pthread_mutex_lock(&bowl.b_lock), 0);
 }
 
 static void bowl_unlock(void)
 {
-	CHECK(pthread_mutex_unlock(&bowl.b_lock) == 0);
+	CHECK_IS(pthread_mutex_unlock(&bowl.b_lock), 0);
 }
 
 static void bowl_out(struct taker *k)
@@ -450,8 +450,8 @@ static int giver(void *arg)
 		give();
 		add(&given, 1);
 		if (check_random(&r) % 4 == 0)
-			CHECK(u_sleep(uafter(check_random(&r) % 3 * unit)) ==
-			      0);
+			CHECK_IS(u_sleep(uafter(check_random(&r) % 3 * unit)),
+				 0);
 		else if (check_random(&r) % 2)
 			yield();
 	}
@@ -467,7 +467,7 @@ static int taker(void *arg)
 		if (rc == 0)
 			add(&got, 1);
 		else
-			CHECK(rc == -ETIMEDOUT);
+			CHECK_IS(rc, -ETIMEDOUT);
 	}
 	return rc;
 }
@@ -485,7 +485,7 @@ static int takers(void *arg)
 					(check_random(&r) & 0xffff));
 		(void)u_sleep(uafter(check_random(&r) % 5 * unit));
 		uscope_cancel(s);
-		CHECK(end(s) < 0);
+		CHECK_THAT(end(s), <, 0);
 	}
 	return 0;
 }
@@ -552,7 +552,7 @@ static void natives(int p)
 	begin(p, 0);
 	make(0, fills, (void *)nr);
 	start_and_finish_with(cancels, (void *)nr);
-	CHECK(canceled == nr);
+	CHECK_IS(canceled, nr);
 }
 
 /* Random programs. */
@@ -602,23 +602,23 @@ static utime_ns at_of(const struct mirror *m)
 {
 	utime_ns at;
 
-	CHECK(pthread_mutex_lock(&model) == 0);
+	CHECK_IS(pthread_mutex_lock(&model), 0);
 	at = canceled_at(m);
-	CHECK(pthread_mutex_unlock(&model) == 0);
+	CHECK_IS(pthread_mutex_unlock(&model), 0);
 	return at;
 }
 
 /* Notes a cancellation of m now, by an error if rc is not 0. */
 static void note(struct mirror *m, int rc)
 {
-	CHECK(pthread_mutex_lock(&model) == 0);
+	CHECK_IS(pthread_mutex_lock(&model), 0);
 	if (m->m_canceled > unow())
 		m->m_canceled = unow();
 	if (rc != 0) {
-		CHECK(m->m_errors < COUNT(m->m_error));
+		CHECK_THAT(m->m_errors, <, COUNT(m->m_error));
 		m->m_error[m->m_errors++] = rc;
 	}
-	CHECK(pthread_mutex_unlock(&model) == 0);
+	CHECK_IS(pthread_mutex_unlock(&model), 0);
 }
 
 /* Sleeps, and checks the result. Where times coincide both are right. */
@@ -663,9 +663,9 @@ static void check_end(struct mirror *m, int rc, long errors)
 	for (i = 0; i < errors && m->m_error[i] != rc; i++)
 		;
 	if (errors > 0)
-		CHECK(i < errors);
+		CHECK_THAT(i, <, errors);
 	else if (rc == 0)
-		CHECK(at >= unow());
+		CHECK_THAT(at, >=, unow());
 	else if (rc == -ETIMEDOUT)
 		CHECK(!m->m_shield && at <= unow() &&
 		      (at == m->m_deadline || m->m_deadline <= m->m_begun));
@@ -693,11 +693,11 @@ static int play_scope(struct node *n, struct mirror *up)
 	until = check_random(&n->n_random) % 2 ? UNEVER :
 		uafter(check_random(&n->n_random) % SPAN);
 	m->m_deadline = until;
-	CHECK((m->m_shield ? uscope_shield : uscope_begin)(&m->m_scope, until)
-	      == 0);
+	CHECK_IS((m->m_shield ? uscope_shield : uscope_begin)(&m->m_scope,
+		 until), 0);
 	(void)act(n, m);
 	rc = uscope_end_errors(&m->m_scope, &errors);
-	CHECK(m->m_scope == NULL);
+	CHECK_IS(m->m_scope, NULL);
 	check_end(m, rc, errors);
 	free(m);
 	return rc;
@@ -793,7 +793,7 @@ static void programs(int p, unsigned nr)
 	for (i = 0; i < 20; i++)
 		make((int)i, root, (void *)(intptr_t)check_random(&r));
 	start_and_finish();
-	CHECK(ended == 20);
+	CHECK_IS(ended, 20);
 }
 
 /* Misuse. */
@@ -802,17 +802,17 @@ static void plain(void *arg)
 {
 	struct uscope *s = NULL;
 
-	CHECK(uscope_end(&s) == -EINVAL);
+	CHECK_IS(uscope_end(&s), -EINVAL);
 	s = (struct uscope *)(void *)&s;
 	CHECK(uscope_begin(&s, -1) == -EINVAL && s == NULL);
 	s = (struct uscope *)(void *)&s;
 	CHECK(uscope_shield(&s, -1) == -EINVAL && s == NULL);
-	CHECK(uscope_end(&s) == -EINVAL);
+	CHECK_IS(uscope_end(&s), -EINVAL);
 	CHECK(uscope_shield(&s, -1) == -EINVAL && s == NULL);
-	CHECK(uscope_go(NULL, waits, NULL) == -EINVAL);
+	CHECK_IS(uscope_go(NULL, waits, NULL), -EINVAL);
 	s = scope(UNEVER);
-	CHECK(uscope_go(s, NULL, NULL) == -EINVAL);
-	CHECK(end(s) == 0);
+	CHECK_IS(uscope_go(s, NULL, NULL), -EINVAL);
+	CHECK_IS(end(s), 0);
 }
 
 static void twice(void *arg)
@@ -820,7 +820,7 @@ static void twice(void *arg)
 	struct uscope *s, *again;
 
 	s = again = scope(UNEVER);
-	CHECK(end(s) == 0);
+	CHECK_IS(end(s), 0);
 	uscope_end(&again);
 }
 
@@ -886,11 +886,11 @@ static void misuse(void)
 
 	CHECK(uscope_begin(&s, UNEVER) == -EINVAL && s == NULL);
 	CHECK(uscope_self() == NULL && !u_canceled());
-	CHECK(check_dies("twice", dies_twice, freed) +
-	      check_dies("outside", dies_outside, innermost) +
-	      check_dies("in order", dies_in_order, innermost) +
-	      check_dies("stranger", dies_stranger, innermost) +
-	      check_dies("left", dies_left, "has ended in a scope") == 0);
+	CHECK_IS(check_dies("twice", dies_twice, freed) +
+		 check_dies("outside", dies_outside, innermost) +
+		 check_dies("in order", dies_in_order, innermost) +
+		 check_dies("stranger", dies_stranger, innermost) +
+		 check_dies("left", dies_left, "has ended in a scope"), 0);
 }
 
 /* In real time. */
@@ -910,7 +910,7 @@ static void real(void)
 
 static int make_there(struct usched *d, void (*f)(void *), void *arg)
 {
-	CHECK(d == usched_self());
+	CHECK_IS(usched_self(), d);
 	add(&got, 1);
 	return try_make(1, f, arg) != NULL ? 0 : -errno;
 }
@@ -925,11 +925,11 @@ static void holder(void *arg)
 {
 	struct uscope *s = arg;
 
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
-	CHECK(uscope_go_by(s, waits, NULL, make_there) == 0);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
+	CHECK_IS(uscope_go_by(s, waits, NULL, make_there), 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	uscope_cancel(s);
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	add(&ended, 1);
 	uscope_release(s);
 }
@@ -941,12 +941,12 @@ static void holds(void *arg)
 	set(&got, 0);
 	uscope_hold(s);
 	uscope_release(s);
-	CHECK(end(s) == 0);
+	CHECK_IS(end(s), 0);
 	s = scope(uafter(UTIME_S));
-	CHECK(uscope_go_by(s, waits, NULL, make_none) == -EAGAIN);
+	CHECK_IS(uscope_go_by(s, waits, NULL, make_none), -EAGAIN);
 	uscope_hold(s);
 	make(1, holder, s);
-	CHECK(end(s) == -ECANCELED);
+	CHECK_IS(end(s), -ECANCELED);
 	CHECK(get(&ended) == 2 && get(&got) == 1);
 }
 

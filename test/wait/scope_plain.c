@@ -20,7 +20,7 @@ static long told, ended, canceled, cleaned;
 
 static void done(struct usched *s, struct ustack *u)
 {
-	CHECK(u->u_f != ustack_shell);	/* its block may be freed */
+	CHECK_THAT(u->u_f, !=, ustack_shell);	/* its block may be freed */
 	plain_done(s, u);
 }
 
@@ -45,7 +45,7 @@ static bool again(int rc)
 {
 	if (rc != -ENOMEM)
 		return false;
-	CHECK(fail_told() > 0);
+	CHECK_THAT(fail_told(), >, 0);
 	told++;
 	if (fail.f_all)
 		fail_rest();
@@ -66,7 +66,7 @@ static struct uscope *begins(utime_ns until, bool shield)
 	struct uscope *s = NULL;
 
 	while (again((shield ? uscope_shield : uscope_begin)(&s, until)))
-		CHECK(s == NULL);
+		CHECK_IS(s, NULL);
 	CHECK(s != NULL && uscope_self() == s);
 	return s;
 }
@@ -78,7 +78,7 @@ static int ends(struct uscope *s)
 
 	while (again(rc = uscope_end(&s)))
 		CHECK(s != NULL && uscope_self() == s);
-	CHECK(s == NULL);
+	CHECK_IS(s, NULL);
 	return rc;
 }
 
@@ -95,13 +95,13 @@ static int child(void *arg)
 	int rc;
 
 	while (again(ukey_set(key, (void *)1)))
-		CHECK(ukey_get(key) == NULL);
+		CHECK_IS(ukey_get(key), NULL);
 	rc = sleeps((intptr_t)arg % 2 ? UNEVER : uafter(10));
-	CHECK(rc == ((intptr_t)arg % 2 ? -ECANCELED : 0));
+	CHECK_IS(rc, (intptr_t)arg % 2 ? -ECANCELED : 0);
 	canceled += rc != 0;
 	s = begins(uafter(10), true);
 	cleaned += sleeps(uafter(5)) == 0;
-	CHECK(ends(s) == 0);
+	CHECK_IS(ends(s), 0);
 	return rc;
 }
 
@@ -120,21 +120,21 @@ static void joins(intptr_t i)
 		;
 	while (again(uthread_join(t, &result, UNEVER)))
 		;
-	CHECK(result == (void *)i);
+	CHECK_IS(result, (void *)i);
 	while (again(uthread_make(NULL, computes, NULL, NULL)))
 		;
 	while (again(uthread_make(&t, computes, NULL, NULL)))
 		;
 	if (i % 2)
 		(void)sleeps(uafter(10));
-	CHECK(uthread_detach(t) == 0);
+	CHECK_IS(uthread_detach(t), 0);
 }
 
 /* The owner cannot wait for the end. Meanwhile the last thread ends. */
 
 static int sleeps_5(void *arg)
 {
-	CHECK(sleeps(uafter(5)) == 0);
+	CHECK_IS(sleeps(uafter(5)), 0);
 	return (int)(intptr_t)arg;
 }
 
@@ -146,7 +146,7 @@ static NOINLINE int ends_deep(struct uscope **s)
 
 	space[0] = 7;
 	rc = uscope_end(s);
-	CHECK(space[0] == 7);
+	CHECK_IS(space[0], 7);
 	return rc;
 }
 
@@ -157,10 +157,10 @@ static void late(void)
 
 	while (again(rc = uscope_go(s, sleeps_5, NULL)))
 		;
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	while (again(rc = ends_deep(&s)))
-		CHECK(sleeps(uafter(10)) == 0);
-	CHECK(rc == 0);
+		CHECK_IS(sleeps(uafter(10)), 0);
+	CHECK_IS(rc, 0);
 }
 
 static void scenario(void *arg)
@@ -175,12 +175,12 @@ static void scenario(void *arg)
 	for (i = 0; i < CHILDREN; i++) {
 		while (again(rc = uscope_go(s, child, (void *)i)))
 			;
-		CHECK(rc == 0);
+		CHECK_IS(rc, 0);
 	}
 	CHECK(sleeps(UNEVER) == -ECANCELED && unow() == from + 100);
 	CHECK(ends(s) == -ETIMEDOUT && unow() == from + 105);
 	CHECK(ended == CHILDREN && cleaned == CHILDREN);
-	CHECK(canceled == CHILDREN / 2);
+	CHECK_IS(canceled, CHILDREN / 2);
 	late();
 	joins(7);
 	joins(8);
@@ -192,11 +192,11 @@ static void run(int p)
 	static struct tiny t;
 
 	ended = canceled = cleaned = 0;
-	CHECK(set_init(&t, 0) == 0);
+	CHECK_IS(set_init(&t, 0), 0);
 	while (again(plain_make(&t.t_sched, scenario, &t)))
 		;
 	set_run(&t);
-	CHECK(ended == CHILDREN);
+	CHECK_IS(ended, CHILDREN);
 }
 
 /* A dispatcher in a thread of another, whose scope is around nothing there. */
@@ -216,10 +216,10 @@ static void inside(void *arg)
 
 	CHECK(uscope_self() == NULL && !u_canceled());
 	s = begins(uafter(5), false);
-	CHECK(u_sleep(UNEVER) == -ECANCELED);
+	CHECK_IS(u_sleep(UNEVER), -ECANCELED);
 	uscope_cancel(arg);
-	CHECK(ends(s) == -ETIMEDOUT);
-	CHECK(uthread_make(&joined, outlives, arg, NULL) == 0);
+	CHECK_IS(ends(s), -ETIMEDOUT);
+	CHECK_IS(uthread_make(&joined, outlives, arg, NULL), 0);
 }
 
 static void outside(void *arg)
@@ -227,19 +227,19 @@ static void outside(void *arg)
 	struct uscope *s = begins(UNEVER, false);
 	void *result;
 
-	CHECK(set_init(&inner, 0) == 0);
-	CHECK(plain_make(&inner.t_sched, inside, s) == 0);
+	CHECK_IS(set_init(&inner, 0), 0);
+	CHECK_IS(plain_make(&inner.t_sched, inside, s), 0);
 	usched_run(&inner.t_sched);
 	CHECK(u_canceled() && u_sleep(UNEVER) == -ECANCELED);
 	CHECK(uthread_join(joined, &result, UNEVER) == 0 && result == s);
-	CHECK(ends(s) == -ECANCELED);
+	CHECK_IS(ends(s), -ECANCELED);
 	plain_fini(&inner);
 }
 
 static void nested(void)
 {
-	CHECK(set_init(&outer, 0) == 0);
-	CHECK(plain_make(&outer.t_sched, outside, NULL) == 0);
+	CHECK_IS(set_init(&outer, 0), 0);
+	CHECK_IS(plain_make(&outer.t_sched, outside, NULL), 0);
 	set_run(&outer);
 }
 
@@ -254,13 +254,13 @@ static struct ustack *last;
 static int ends_first(void *arg)
 {
 	last = ustack_self();
-	CHECK(plain_wait(&inner.t_sched) == 0);
+	CHECK_IS(plain_wait(&inner.t_sched), 0);
 	return (int)(intptr_t)arg;
 }
 
 static void goes(void *arg)
 {
-	CHECK(uscope_go(late_scope, ends_first, arg) == 0);
+	CHECK_IS(uscope_go(late_scope, ends_first, arg), 0);
 }
 
 static void runs_inner(struct uwait_timer *t)
@@ -277,9 +277,9 @@ static void races(void *arg)
 	t = uwait_make(UWAIT_TIMER, NULL, sizeof *t);
 	CHECK(t != NULL);
 	t->t_f = runs_inner;
-	CHECK(uwait_timer_start(t, until) == 0);
+	CHECK_IS(uwait_timer_start(t, until), 0);
 	late_scope = begins(until, false);
-	CHECK(plain_make(&inner.t_sched, goes, NULL) == 0);
+	CHECK_IS(plain_make(&inner.t_sched, goes, NULL), 0);
 	usched_run(&inner.t_sched);
 	CHECK(uscope_end(&late_scope) == -ETIMEDOUT && unow() == until);
 	CHECK(!uwait_claim(&t->t_wait));
@@ -288,10 +288,10 @@ static void races(void *arg)
 
 static void race(void)
 {
-	CHECK(set_init(&outer, 0) == 0);
+	CHECK_IS(set_init(&outer, 0), 0);
 	if (set_init(&inner, 1) != 0)
 		return;			/* a portable build */
-	CHECK(plain_make(&outer.t_sched, races, NULL) == 0);
+	CHECK_IS(plain_make(&outer.t_sched, races, NULL), 0);
 	set_run(&outer);
 	plain_fini(&inner);
 }
@@ -314,16 +314,16 @@ static void lacks(void *arg)
 	CHECK(uscope_begin(&scope, UNEVER) == -ENOSYS && scope == NULL);
 	s->s_wait = plain_wait;
 	s->s_make = NULL;
-	CHECK(uscope_begin(&scope, UNEVER) == 0);
-	CHECK(uscope_go(scope, never, NULL) == -ENOSYS);
+	CHECK_IS(uscope_begin(&scope, UNEVER), 0);
+	CHECK_IS(uscope_go(scope, never, NULL), -ENOSYS);
 	CHECK(uthread_make(&t, computes, NULL, NULL) == -ENOSYS && t == NULL);
-	CHECK(uscope_end(&scope) == 0);
+	CHECK_IS(uscope_end(&scope), 0);
 }
 
 static void lacking(void)
 {
-	CHECK(set_init(&outer, 0) == 0);
-	CHECK(plain_make(&outer.t_sched, lacks, &outer) == 0);
+	CHECK_IS(set_init(&outer, 0), 0);
+	CHECK_IS(plain_make(&outer.t_sched, lacks, &outer), 0);
 	set_run(&outer);
 }
 
@@ -333,9 +333,9 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	utime_virtual(0);
-	CHECK(ukey_make(&key, destroy) == 0);
+	CHECK_IS(ukey_make(&key, destroy), 0);
 	run(0);
-	CHECK(told == 0);
+	CHECK_IS(told, 0);
 	nested();
 	race();
 	lacking();

@@ -27,9 +27,9 @@ static int pick(struct ucase *k, int nr, bool ordered)
 
 	CHECK(i >= 0 && i < nr && k[i].cs_result == 0);
 	v = *(long *)k[i].cs_value;
-	CHECK(v == (long)(intptr_t)k[i].cs_chan);
+	CHECK_IS(v, (long)(intptr_t)k[i].cs_chan);
 	*(long *)k[i].cs_value = 0;
-	CHECK(uchan_send(k[i].cs_chan, &v, UNOW) == 0);
+	CHECK_IS(uchan_send(k[i].cs_chan, &v, UNOW), 0);
 	return i;
 }
 
@@ -46,8 +46,9 @@ static void draws(int nr, unsigned ready)
 		k[i] = (struct ucase)UCASE_RECV(uchan_make(sizeof(long), 1),
 						&v[i]);
 		if (ready >> i & 1)
-			CHECK(uchan_send(k[i].cs_chan, &(long){
-				(long)(intptr_t)k[i].cs_chan }, UNOW) == 0);
+			CHECK_IS(uchan_send(k[i].cs_chan,
+				 &(long){ (long)(intptr_t)k[i].cs_chan }, UNOW),
+				 0);
 	}
 	for (i = 0; i < DRAWS; i++)
 		count[pick(k, nr, false)]++;
@@ -56,10 +57,10 @@ static void draws(int nr, unsigned ready)
 		CHECK(ready >> i & 1 ?
 			labs(count[i] - DRAWS / possible) < DRAWS / 33 :
 			count[i] == 0);
-		CHECK(v[i] == 0);
+		CHECK_IS(v[i], 0);
 	}
 	for (i = 0; i < 100; i++)
-		CHECK(pick(k, nr, true) == __builtin_ctz(ready));
+		CHECK_IS(pick(k, nr, true), __builtin_ctz(ready));
 	for (i = 0; i < nr; i++)
 		uchan_free(k[i].cs_chan);
 }
@@ -84,24 +85,24 @@ static void odd(void *arg)
 	};
 	utime_ns then = uafter(12345);
 
-	CHECK(uselect(NULL, 0, UNOW) == -EAGAIN);
+	CHECK_IS(uselect(NULL, 0, UNOW), -EAGAIN);
 	CHECK(uselect(NULL, 0, then) == -ETIMEDOUT && unow() == then);
-	CHECK(uselect(k, 2, UNOW) == -EAGAIN);
-	CHECK(uselect_ordered(k, 2, uafter(5)) == -ETIMEDOUT);
-	CHECK(unow() == then + 5);
+	CHECK_IS(uselect(k, 2, UNOW), -EAGAIN);
+	CHECK_IS(uselect_ordered(k, 2, uafter(5)), -ETIMEDOUT);
+	CHECK_IS(unow(), then + 5);
 	k[2].cs_chan = c;
 	CHECK(uselect(k, 3, UNEVER) == 2 && k[2].cs_result == 0);
-	CHECK(uselect(k, 3, UNOW) == -EAGAIN);
-	CHECK(uselect(k, 3, uafter(1)) == -ETIMEDOUT);
-	CHECK(uselect(k, -1, UNOW) == -EINVAL);
-	CHECK(uselect(NULL, 1, UNOW) == -EINVAL);
-	CHECK(uselect(k, 3, -1) == -EINVAL);
-	CHECK(uselect_ordered(k, 3, INT64_MIN) == -EINVAL);
+	CHECK_IS(uselect(k, 3, UNOW), -EAGAIN);
+	CHECK_IS(uselect(k, 3, uafter(1)), -ETIMEDOUT);
+	CHECK_IS(uselect(k, -1, UNOW), -EINVAL);
+	CHECK_IS(uselect(NULL, 1, UNOW), -EINVAL);
+	CHECK_IS(uselect(k, 3, -1), -EINVAL);
+	CHECK_IS(uselect_ordered(k, 3, INT64_MIN), -EINVAL);
 	CHECK(uchan_recv(c, &v, UNOW) == 0 && v == 5);
-	CHECK(uchan_close(c) == 0);
+	CHECK_IS(uchan_close(c), 0);
 	k[1] = (struct ucase)UCASE_RECV(c, &v);
 	v = 6;
-	CHECK(uselect_ordered(k, 3, UNEVER) == 1);
+	CHECK_IS(uselect_ordered(k, 3, UNEVER), 1);
 	CHECK(k[1].cs_result == -EPIPE && v == 6);
 	k[1].cs_chan = NULL;
 	CHECK(uselect(k, 3, UNEVER) == 2 && k[2].cs_result == -EPIPE);
@@ -117,21 +118,21 @@ static void large(void *arg)
 
 	for (i = 0; i < LARGE; i++)
 		k[i] = (struct ucase)UCASE_SEND(uchan_make(1, 0), v);
-	CHECK(uselect(k, LARGE, uafter(10)) == -ETIMEDOUT);
-	CHECK(uchan_close(k[LARGE - 7].cs_chan) == 0);
-	CHECK(uselect(k, LARGE, UNEVER) == LARGE - 7);
+	CHECK_IS(uselect(k, LARGE, uafter(10)), -ETIMEDOUT);
+	CHECK_IS(uchan_close(k[LARGE - 7].cs_chan), 0);
+	CHECK_IS(uselect(k, LARGE, UNEVER), LARGE - 7);
 	for (i = 0; i < LARGE; i++)
 		uchan_free(k[i].cs_chan);
 	d = uchan_make(UCHAN_SIZE_MOST, 0);
 	for (i = 0; i < COUNT(k); i++)
 		k[i] = (struct ucase)UCASE_RECV(d, v);
-	CHECK(uselect(k, 2000, uafter(10)) == -ETIMEDOUT);
-	CHECK(uselect(k, COUNT(k), UNOW) == -EAGAIN);
-	CHECK(uselect(k, COUNT(k), UNEVER) == -EINVAL);
+	CHECK_IS(uselect(k, 2000, uafter(10)), -ETIMEDOUT);
+	CHECK_IS(uselect(k, COUNT(k), UNOW), -EAGAIN);
+	CHECK_IS(uselect(k, COUNT(k), UNEVER), -EINVAL);
 	for (i = 0; i < 9; i++)
 		k[i].cs_send = true;
-	CHECK(uselect(k, 7, uafter(10)) == -ETIMEDOUT);
-	CHECK(uselect(k, 9, UNEVER) == -EINVAL);
+	CHECK_IS(uselect(k, 7, uafter(10)), -ETIMEDOUT);
+	CHECK_IS(uselect(k, 9, UNEVER), -EINVAL);
 	uchan_free(d);
 }
 
@@ -145,7 +146,7 @@ static void twice_waits(void *arg)
 	};
 	int i;
 
-	CHECK(uselect(k, 3, uafter(50)) == -ETIMEDOUT);
+	CHECK_IS(uselect(k, 3, uafter(50)), -ETIMEDOUT);
 	i = uselect(k, 3, UNEVER);
 	if (arg == NULL)
 		CHECK(i == 0 && v[1] == -1 && v[2] == -1);
@@ -158,14 +159,14 @@ static void twice_meets(void *arg)
 {
 	long v = 8;
 
-	CHECK(u_sleep(uafter(100)) == 0);
+	CHECK_IS(u_sleep(uafter(100)), 0);
 	if (arg == NULL)
 		CHECK(uchan_recv(c, &v, UNOW) == 0 && v == 1);
 	else
-		CHECK(uchan_send(c, &v, UNOW) == 0);
-	CHECK(ended == 0);		/* its other links are still there */
-	CHECK(uchan_recv(c, &v, UNOW) == -EAGAIN);
-	CHECK(uchan_send(c, &v, UNOW) == -EAGAIN);
+		CHECK_IS(uchan_send(c, &v, UNOW), 0);
+	CHECK_IS(ended, 0);		/* its other links are still there */
+	CHECK_IS(uchan_recv(c, &v, UNOW), -EAGAIN);
+	CHECK_IS(uchan_send(c, &v, UNOW), -EAGAIN);
 }
 
 static void twice(void *send)
@@ -176,7 +177,7 @@ static void twice(void *send)
 	make(0, twice_waits, send);
 	make(0, twice_meets, send);
 	start_and_finish();
-	CHECK(ended == 1);
+	CHECK_IS(ended, 1);
 	uchan_free(c);
 }
 
@@ -290,7 +291,7 @@ static long new_value(struct party *a, long *v, int i)
 	long nr = a->a_nr * VALUES + a->a_next++;
 	int j;
 
-	CHECK(a->a_next <= VALUES);
+	CHECK_THAT(a->a_next, <=, VALUES);
 	for (j = 0; j < words[i]; j++)
 		v[j] = nr + j;
 	return nr;
@@ -303,10 +304,10 @@ static void was_received(struct party *a, const long *v, int i)
 
 	CHECK(nr >= 0 && nr < PARTIES * VALUES);
 	for (j = 0; j < words[i]; j++)
-		CHECK(v[j] == nr + j);
-	CHECK(nr % VALUES > a->a_last[i][nr / VALUES]);
+		CHECK_IS(v[j], nr + j);
+	CHECK_THAT(nr % VALUES, >, a->a_last[i][nr / VALUES]);
 	a->a_last[i][nr / VALUES] = nr % VALUES;
-	CHECK(add(&got[nr], 1) == 1);
+	CHECK_IS(add(&got[nr], 1), 1);
 }
 
 /* Checks a result that says that nothing was done. */
@@ -339,11 +340,11 @@ static void one_case(struct party *a)
 	else {
 		was_nothing(rc, until);
 		if (rc == -EAGAIN && checked)
-			CHECK(uchan_count(chan[i]) ==
-			      (unsigned)(send ? room[i] : 0));
+			CHECK_IS(uchan_count(chan[i]),
+				 (unsigned)(send ? room[i] : 0));
 	}
 	if (rc != 0 && !send)
-		CHECK(v[0] == -1);
+		CHECK_IS(v[0], -1);
 }
 
 static void many_cases(struct party *a)
@@ -368,10 +369,10 @@ static void many_cases(struct party *a)
 	}
 	rc = check_random(&a->a_seed) % 4 ? uselect(k, nr, until) :
 		uselect_ordered(k, nr, until);
-	CHECK(rc < nr);
+	CHECK_THAT(rc, <, nr);
 	for (i = 0; i < nr; i++) {
 		if (i != rc || k[i].cs_result != 0)
-			CHECK(a->a_value[i][0] == id[i]);
+			CHECK_IS(a->a_value[i][0], id[i]);
 		else if (k[i].cs_send)
 			sent[id[i]] = 1;
 		else
@@ -421,10 +422,10 @@ static void closes(void *arg)
 	int i;
 
 	for (i = 0; i < CHANS; i++) {
-		CHECK(u_sleep(uafter(check_random(&seed) % 2000 *
-				     (utime_is_virtual() ? 1 : 10))) == 0);
+		CHECK_IS(u_sleep(uafter(check_random(&seed) % 2000
+			 * (utime_is_virtual() ? 1 : 10))), 0);
 		set(&closing[i], 1);
-		CHECK(uchan_close(chan[i]) == 0);
+		CHECK_IS(uchan_close(chan[i]), 0);
 	}
 }
 
@@ -435,12 +436,12 @@ static void drain(struct party *a)
 
 	for (i = 0; i < CHANS; i++) {
 		while ((rc = uchan_recv(chan[i], v, UNOW)) == 0)
-			CHECK(add(&got[v[0]], 1) == 1);
-		CHECK(rc == -EPIPE);
+			CHECK_IS(add(&got[v[0]], 1), 1);
+		CHECK_IS(rc, -EPIPE);
 		uchan_free(chan[i]);
 	}
 	for (i = 0; i < PARTIES * VALUES; i++)
-		CHECK(got[i] == sent[i]);
+		CHECK_IS(got[i], sent[i]);
 }
 
 static void play(int p, int natives)

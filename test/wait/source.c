@@ -57,7 +57,7 @@ static void look(struct uwait_source *o)
 	ulock_get(&g->g_lock);
 	w = g->g_wait;
 	if (w != NULL && can_read(g->g_pipe[0])) {
-		CHECK(read(g->g_pipe[0], &byte, 1) == 1);
+		CHECK_IS(read(g->g_pipe[0], &byte, 1), 1);
 		g->g_wait = NULL;
 		CHECK(uwait_claim(w));
 	} else
@@ -95,8 +95,8 @@ static void gate_init(struct gate *g, bool sleeps)
 {
 	memset(g, 0, sizeof *g);
 	CHECK(pipe(g->g_pipe) == 0 && pipe(g->g_wake) == 0);
-	CHECK(fcntl(g->g_wake[0], F_SETFL, O_NONBLOCK) == 0);
-	CHECK(fcntl(g->g_wake[1], F_SETFL, O_NONBLOCK) == 0);
+	CHECK_IS(fcntl(g->g_wake[0], F_SETFL, O_NONBLOCK), 0);
+	CHECK_IS(fcntl(g->g_wake[1], F_SETFL, O_NONBLOCK), 0);
 	g->g_source.o_look = look;
 	g->g_source.o_fini = gate_free;
 	g->g_source.o_wake = g->g_wake[1];
@@ -115,14 +115,14 @@ static void gate_wait(struct gate *g)
 	ulock_get(&g->g_lock);
 	g->g_wait = w;
 	ulock_put(&g->g_lock);
-	CHECK(uwait_for(w, UNEVER) == 0);
+	CHECK_IS(uwait_for(w, UNEVER), 0);
 	uwait_source_end(&g->g_source);
 	uwait_free(w);
 }
 
 static void gate_open(struct gate *g)
 {
-	CHECK(write(g->g_pipe[1], "", 1) == 1);
+	CHECK_IS(write(g->g_pipe[1], "", 1), 1);
 }
 
 static void waiter(void *arg)
@@ -150,7 +150,7 @@ static void owner(void *arg)
 	for (i = 0; i < GATES; i++) {
 		struct gate *g = &gates[proc * GATES + i];
 
-		CHECK(uwait_source_add(&g->g_source) == 0);
+		CHECK_IS(uwait_source_add(&g->g_source), 0);
 		make(proc, waiter, g);
 	}
 }
@@ -216,12 +216,12 @@ static void wakes_itself(void *arg)
 	thread *self = (thread *)ustack_self();
 	int turns;
 
-	CHECK(uwait_source_add(&gates[0].g_source) == 0);
+	CHECK_IS(uwait_source_add(&gates[0].g_source), 0);
 	make(0, alone_waits, arg);
 	while (gates[0].g_source.o_waits == 0)
 		yield();
 	for (turns = 0; get(&done) == 0; turns++) {
-		CHECK(turns < TURNS);
+		CHECK_THAT(turns, <, TURNS);
 		SCHED(post)(self);
 		wait_one();
 	}
@@ -241,8 +241,8 @@ static void not_starved(void)
 
 static void sleeps(void *arg)
 {
-	CHECK(u_sleep(*(utime_ns *)arg) == 0);
-	CHECK(done == 1);
+	CHECK_IS(u_sleep(*(utime_ns *)arg), 0);
+	CHECK_IS(done, 1);
 }
 
 static void waits(void *arg)
@@ -250,11 +250,11 @@ static void waits(void *arg)
 	utime_ns *when = arg;
 	utime_ns before = unow();
 
-	CHECK(uwait_source_add(&gates[0].g_source) == 0);
+	CHECK_IS(uwait_source_add(&gates[0].g_source), 0);
 	*when = before + UTIME_S;
 	make(0, sleeps, when);
 	gate_wait(&gates[0]);
-	CHECK(unow() == before);
+	CHECK_IS(unow(), before);
 	done = 1;
 }
 
@@ -287,7 +287,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	gate_init(&gates[0], true);
-	CHECK(uwait_source_add(&gates[0].g_source) == -EINVAL);
+	CHECK_IS(uwait_source_add(&gates[0].g_source), -EINVAL);
 	gate_free(&gates[0].g_source);
 	for (procs = 1; procs <= PROCS; procs++) {
 		all_come(procs, false);

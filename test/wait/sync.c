@@ -42,7 +42,7 @@ static void maybe(unsigned *r)
 	if (what < 2)
 		yield();
 	else if (what == 2)
-		CHECK(u_sleep(uafter(drawn(r, 50))) == 0);
+		CHECK_IS(u_sleep(uafter(drawn(r, 50))), 0);
 }
 
 /* Returns a deadline: none, soon, or now. */
@@ -81,7 +81,7 @@ static void run(int p, int nr, void (*f)(void *), const char *what)
 	for (i = 0; i < nr; i++)
 		make(i, f, (void *)(intptr_t)i);
 	start_and_finish();
-	CHECK(done == nr);
+	CHECK_IS(done, nr);
 }
 
 static unsigned seed_of(const void *arg)
@@ -96,15 +96,15 @@ static int held[2];			/* changed inside only */
 
 static void enters(void)
 {
-	CHECK(add(&inside, 1) == 1);
+	CHECK_IS(add(&inside, 1), 1);
 	held[0]++;
 }
 
 static void leaves(void)
 {
 	held[1]++;
-	CHECK(held[0] == held[1]);
-	CHECK(add(&inside, -1) == 0);
+	CHECK_IS(held[0], held[1]);
+	CHECK_IS(add(&inside, -1), 0);
 }
 
 static void locks(void *arg)
@@ -119,7 +119,7 @@ static void locks(void *arg)
 		if (!came(umutex_lock(&mutex, until), until))
 			continue;
 		enters();
-		CHECK(umutex_lock(&mutex, UNEVER) == -EDEADLK);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), -EDEADLK);
 		maybe(&r);
 		leaves();
 		umutex_unlock(&mutex);
@@ -153,10 +153,10 @@ static void hogs(void *arg)
 	for (i = 0; i < (hog ? 300 : 20); i++) {
 		long before = get(&locked);
 
-		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 		/* Each waiter before may be passed over, and may lose once. */
-		CHECK(get(&locked) - before <=
-		      (THREADS + 1) * (UMUTEX_BYPASS + 2));
+		CHECK_THAT(get(&locked) - before, <=, (THREADS + 1)
+			   * (UMUTEX_BYPASS + 2));
 		add(&locked, 1);
 		enters();
 		if (drawn(&r, 2))
@@ -185,14 +185,14 @@ static void takes_turns(void *arg)
 	int i;
 
 	for (i = 0; i < 200; i++) {
-		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 		if (turns - last > most)
 			most = turns - last;
 		last = ++turns;
 		yield();
 		umutex_unlock(&mutex);
 	}
-	CHECK(most <= TURNS);
+	CHECK_THAT(most, <=, TURNS);
 	add(&done, 1);
 }
 
@@ -207,16 +207,16 @@ static void hog_or_not(void *arg)
 	if (arg != NULL) {
 		while (umutex_busy(&mutex) == 0)
 			yield();
-		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 		CHECK(hog_locks > 0 && hog_locks <= UMUTEX_BYPASS + 2);
 		hog_locks = -1;
 	} else {
-		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 		yield();
 		while (hog_locks >= 0) {
 			hog_locks++;
 			umutex_unlock(&mutex);
-			CHECK(umutex_lock(&mutex, UNEVER) == 0);
+			CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 		}
 	}
 	umutex_unlock(&mutex);
@@ -231,7 +231,7 @@ static void fair(int p)
 		run(p, 3, takes_turns, "turns");
 	hog_locks = 0;
 	run(1, 2, hog_or_not, "hog");
-	CHECK(umutex_busy(&mutex) == 0);
+	CHECK_IS(umutex_busy(&mutex), 0);
 }
 
 /* Conditions: a bounded queue. */
@@ -272,7 +272,7 @@ static void produces(unsigned *r, long nr)
 	long value = (long)drawn(r, 1000);
 
 	while (nr > 0) {
-		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 		enters();
 		if (waits(&not_full, PLACES, r)) {
 			queue[(queue_at + queued_nr++) % PLACES] = value;
@@ -295,7 +295,7 @@ static void produces(unsigned *r, long nr)
 static void consumes(unsigned *r, long nr)
 {
 	while (nr > 0) {
-		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 		enters();
 		if (waits(&not_empty, 0, r)) {
 			sum_out += queue[queue_at];
@@ -347,7 +347,7 @@ static bool waits_rw(struct ucond *c, int while_nr, bool writes, unsigned *r)
 		if (writes)
 			leaves();
 		rc = ucond_wait_rw(c, &shelf, until);
-		CHECK((urw_owner(&shelf) == usync_caller()) == writes);
+		CHECK_IS(urw_owner(&shelf) == usync_caller(), writes);
 		if (writes)
 			enters();
 		if (!came(rc, until))
@@ -362,7 +362,7 @@ static int puts_one(unsigned *r)
 {
 	int nr;
 
-	CHECK(urw_write(&shelf, UNEVER) == 0);
+	CHECK_IS(urw_write(&shelf, UNEVER), 0);
 	enters();
 	nr = waits_rw(&not_full, PLACES, true, r);
 	queued_nr += nr;
@@ -378,13 +378,13 @@ static int takes_one(unsigned *r)
 {
 	int nr;
 
-	CHECK(urw_read(&shelf, UNEVER) == 0);
+	CHECK_IS(urw_read(&shelf, UNEVER), 0);
 	nr = waits_rw(&not_empty, 0, false, r);
 	maybe(r);
 	urw_unlock(&shelf);
 	if (nr == 0)
 		return 0;
-	CHECK(urw_write(&shelf, UNEVER) == 0);
+	CHECK_IS(urw_write(&shelf, UNEVER), 0);
 	enters();
 	nr = queued_nr > 0;
 	queued_nr -= nr;
@@ -408,7 +408,7 @@ static void shelves(void *arg)
 static void conditions_rw(int p)
 {
 	produced = consumed = late = 0;
-	CHECK(ucond_wait_rw(&not_full, &shelf, UNEVER) == -EPERM);
+	CHECK_IS(ucond_wait_rw(&not_full, &shelf, UNEVER), -EPERM);
 	run(p, THREADS, shelves, "shelf ");
 	CHECK(produced == consumed && produced == THREADS / 2 * ROUNDS &&
 	      queued_nr == 0 && late > 0);
@@ -427,15 +427,15 @@ static void waits_once(void *arg)
 {
 	long mine;
 
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 	mine = order_in++;
 	add(&waiting, 1);
-	CHECK(ucond_wait(&cond, &mutex, UNEVER) == 0);
-	CHECK(order_out++ == mine);
-	CHECK(add(&inside, 1) == 1);
+	CHECK_IS(ucond_wait(&cond, &mutex, UNEVER), 0);
+	CHECK_IS(order_out++, mine);
+	CHECK_IS(add(&inside, 1), 1);
 	through++;
 	yield();
-	CHECK(add(&inside, -1) == 0);
+	CHECK_IS(add(&inside, -1), 0);
 	umutex_unlock(&mutex);
 	add(&done, 1);
 }
@@ -444,8 +444,8 @@ static long through_now(void)
 {
 	long nr;
 
-	CHECK(u_sleep(uafter(1000)) == 0);
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	CHECK_IS(u_sleep(uafter(1000)), 0);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 	nr = through;
 	umutex_unlock(&mutex);
 	return nr;
@@ -458,19 +458,19 @@ static void herds(void *arg)
 		return;
 	}
 	while (get(&waiting) < THREADS - 1)
-		CHECK(u_sleep(uafter(10)) == 0);
-	CHECK(through_now() == 0);
+		CHECK_IS(u_sleep(uafter(10)), 0);
+	CHECK_IS(through_now(), 0);
 	ucond_signal(&cond);
-	CHECK(through_now() == 1);
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	CHECK_IS(through_now(), 1);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 	ucond_signal(&cond);
 	CHECK(mutex.mx_sync.y_first != NULL);	/* moved, and not woken */
 	ucond_signal(&cond);
-	CHECK(through == 1);
+	CHECK_IS(through, 1);
 	umutex_unlock(&mutex);
-	CHECK(through_now() == 3);
+	CHECK_IS(through_now(), 3);
 	ucond_broadcast(&cond);
-	CHECK(through_now() == THREADS - 1);
+	CHECK_IS(through_now(), THREADS - 1);
 	ucond_broadcast(&cond);
 	ucond_signal(&cond);
 	add(&done, 1);
@@ -480,7 +480,7 @@ static void herd(int p)
 {
 	waiting = through = order_in = order_out = 0;
 	run(p, THREADS, herds, "herd");
-	CHECK(ucond_busy(&cond) == 0);
+	CHECK_IS(ucond_busy(&cond), 0);
 }
 
 /* Semaphores. */
@@ -500,10 +500,10 @@ static void uses_units(void *arg)
 
 		if (!came(usem_wait(&sem, until), until))
 			continue;
-		CHECK(add(&units_out, 1) <= UNITS);
+		CHECK_THAT(add(&units_out, 1), <=, UNITS);
 		maybe(&r);
 		add(&units_out, -1);
-		CHECK(usem_post(&sem) == 0);
+		CHECK_IS(usem_post(&sem), 0);
 	}
 	add(&done, 1);
 }
@@ -516,10 +516,10 @@ static void semaphores(int p)
 	run(p, THREADS, uses_units, "units");
 	CHECK(late > 0 && usem_busy(&sem) == 0);
 	for (i = 0; i < UNITS; i++)
-		CHECK(usem_wait(&sem, UNOW) == 0);
-	CHECK(usem_wait(&sem, UNOW) == -EAGAIN);
+		CHECK_IS(usem_wait(&sem, UNOW), 0);
+	CHECK_IS(usem_wait(&sem, UNOW), -EAGAIN);
 	for (i = 0; i < UNITS; i++)
-		CHECK(usem_post(&sem) == 0);
+		CHECK_IS(usem_post(&sem), 0);
 }
 
 /* Read-write locks. */
@@ -540,12 +540,12 @@ static void reads_and_writes(void *arg)
 			  urw_read(&rw, until), until))
 			continue;
 		CHECK(add(writes ? &writing : &reading, 1) == 1 || !writes);
-		CHECK(get(writes ? &reading : &writing) == 0);
+		CHECK_IS(get(writes ? &reading : &writing), 0);
 		if (writes)
 			CHECK(urw_read(&rw, UNEVER) == -EDEADLK &&
 			      urw_write(&rw, UNEVER) == -EDEADLK);
 		maybe(&r);
-		CHECK(get(writes ? &reading : &writing) == 0);
+		CHECK_IS(get(writes ? &reading : &writing), 0);
 		add(writes ? &writing : &reading, -1);
 		urw_unlock(&rw);
 		maybe(&r);
@@ -565,8 +565,8 @@ static void starves(void *arg)
 		long before = get(writes ? &phases_written : &phases_read);
 		long others = get(writes ? &phases_read : &phases_written);
 
-		CHECK((writes ? urw_write(&rw, UNEVER) :
-		       urw_read(&rw, UNEVER)) == 0);
+		CHECK_IS(writes ? urw_write(&rw, UNEVER) :
+			 urw_read(&rw, UNEVER), 0);
 		/*
 		 * A reader waits for two writers; a writer for all others. With
 		 * more processors some may pass before the call has begun.
@@ -591,22 +591,22 @@ static void gives_up(void *arg)
 
 	switch ((intptr_t)arg) {
 	case 0:
-		CHECK(urw_read(&rw, UNEVER) == 0);
-		CHECK(u_sleep(until) == 0);
-		CHECK(get(&reading) == 2);
+		CHECK_IS(urw_read(&rw, UNEVER), 0);
+		CHECK_IS(u_sleep(until), 0);
+		CHECK_IS(get(&reading), 2);
 		urw_unlock(&rw);
 		break;
 	case 1:
-		CHECK(u_sleep(until - 900) == 0);
-		CHECK(urw_write(&rw, until - 500) == -ETIMEDOUT);
+		CHECK_IS(u_sleep(until - 900), 0);
+		CHECK_IS(urw_write(&rw, until - 500), -ETIMEDOUT);
 		break;
 	default:
-		CHECK(u_sleep(until - 800) == 0);
-		CHECK(urw_read(&rw, UNOW) == -EAGAIN);
-		CHECK(urw_read(&rw, until - 100) == 0);
-		CHECK(unow() == until - 500);
+		CHECK_IS(u_sleep(until - 800), 0);
+		CHECK_IS(urw_read(&rw, UNOW), -EAGAIN);
+		CHECK_IS(urw_read(&rw, until - 100), 0);
+		CHECK_IS(unow(), until - 500);
 		add(&reading, 1);
-		CHECK(u_sleep(until + 100) == 0);
+		CHECK_IS(u_sleep(until + 100), 0);
 		urw_unlock(&rw);
 	}
 	add(&done, 1);
@@ -621,7 +621,7 @@ static void read_write(int p)
 	run(p, THREADS, starves, "starves");
 	reading = 0;
 	run(p, 4, gives_up, "gives up");
-	CHECK(urw_busy(&rw) == 0);
+	CHECK_IS(urw_busy(&rw), 0);
 }
 
 /* Groups, barriers, once. */
@@ -648,7 +648,7 @@ static void meets(void *arg)
 			add(&arrived, 1);
 			until = some_deadline(&r);
 		}
-		CHECK(get(&arrived) >= (long)(i + 1) * THREADS);
+		CHECK_THAT(get(&arrived), >=, (long)(i + 1) * THREADS);
 		add(&serial, rc);
 	}
 	add(&done, 1);
@@ -659,7 +659,7 @@ static void barriers(int p)
 	late = arrived = serial = 0;
 	run(p, THREADS, meets, "barrier");
 	CHECK(serial == ROUNDS && late > 0 && arrived == ROUNDS * THREADS);
-	CHECK(ubarrier_busy(&barrier) == 0);
+	CHECK_IS(ubarrier_busy(&barrier), 0);
 }
 
 static void ends_a_piece(void *arg)
@@ -680,7 +680,7 @@ static void waits_for_group(void *arg)
 	do
 		until = some_deadline(&r);
 	while (!came(ugroup_wait(&group, until), until));
-	CHECK(get(&arrived) == THREADS);
+	CHECK_IS(get(&arrived), THREADS);
 	add(&done, 1);
 }
 
@@ -695,9 +695,9 @@ static void groups(int p)
 
 	for (i = 0; i < 10; i++) {
 		arrived = late = 0;
-		CHECK(ugroup_add(&group, THREADS) == 0);
+		CHECK_IS(ugroup_add(&group, THREADS), 0);
 		run(p, THREADS + 10, pieces, "group");
-		CHECK(ugroup_busy(&group) == 0);
+		CHECK_IS(ugroup_busy(&group), 0);
 	}
 }
 
@@ -708,11 +708,11 @@ static int succeeds_at_last(void *arg)
 {
 	unsigned r = seed_of(arg);
 
-	CHECK(add(&inside, 1) == 1);
-	CHECK(uonce(&once, succeeds_at_last, arg, UNEVER) == -EDEADLK);
+	CHECK_IS(add(&inside, 1), 1);
+	CHECK_IS(uonce(&once, succeeds_at_last, arg, UNEVER), -EDEADLK);
 	yield();
 	maybe(&r);
-	CHECK(add(&inside, -1) == 0);
+	CHECK_IS(add(&inside, -1), 0);
 	return add(&runs, 1) < 5 ? -7 : 0;
 }
 
@@ -728,7 +728,7 @@ static void does_once(void *arg)
 		until = some_deadline(&r);
 		maybe(&r);
 	}
-	CHECK(get(&runs) == 5);
+	CHECK_IS(get(&runs), 5);
 	add(&done, 1);
 }
 
@@ -737,7 +737,7 @@ static void onces(int p)
 	memset(&once, 0, sizeof once);
 	runs = 0;
 	run(p, THREADS, does_once, "once");
-	CHECK(runs == 5);
+	CHECK_IS(runs, 5);
 }
 
 /* Memory. */
@@ -777,7 +777,7 @@ static void use(int i, int who)
 
 	switch (i % 6) {
 	case 0:			/* a lock around a count of users */
-		CHECK(umutex_lock(&o->o_mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&o->o_mutex, UNEVER), 0);
 		if (who == 1)
 			yield();
 		if (--shared[i].s_users > 0) {
@@ -789,7 +789,7 @@ static void use(int i, int who)
 		break;
 	case 1:			/* the waiter frees */
 		if (who == 2)
-			CHECK(usem_post(&o->o_sem) == 0);
+			CHECK_IS(usem_post(&o->o_sem), 0);
 		else if (who == 0 && usem_wait(&o->o_sem, UNEVER) == 0)
 			bury(i);
 		break;
@@ -804,7 +804,7 @@ static void use(int i, int who)
 			bury(i);
 		break;
 	case 4:
-		CHECK(urw_write(&o->o_rw, UNEVER) == 0);
+		CHECK_IS(urw_write(&o->o_rw, UNEVER), 0);
 		yield();
 		if (--shared[i].s_users > 0) {
 			urw_unlock(&o->o_rw);
@@ -814,7 +814,7 @@ static void use(int i, int who)
 		bury(i);
 		break;
 	case 5:			/* freed by the broadcaster, as in POSIX */
-		CHECK(umutex_lock(&shared[i].s_mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&shared[i].s_mutex, UNEVER), 0);
 		if (who == 2) {
 			shared[i].s_set = true;
 			ucond_broadcast(&o->o_cond);
@@ -856,15 +856,15 @@ static void late_or_frees(void *arg)
 {
 	if (arg == NULL) {
 		gone_at = uafter(100);
-		CHECK(u_sleep(gone_at) == 0);
-		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK_IS(u_sleep(gone_at), 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 		ucond_broadcast(&gone);
 		memset(&gone, POISON, sizeof gone);
 	} else {
-		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 		while (gone_at == 0)
 			yield();
-		CHECK(ucond_wait(&gone, &mutex, gone_at) == -ETIMEDOUT);
+		CHECK_IS(ucond_wait(&gone, &mutex, gone_at), -ETIMEDOUT);
 	}
 	umutex_unlock(&mutex);
 	add(&done, 1);
@@ -879,7 +879,7 @@ static void is_gone(void)
 	gone_at = 0;
 	run(1, 2, late_or_frees, "gone");
 	for (i = 0; i < sizeof gone; i++)
-		CHECK(at[i] == POISON);
+		CHECK_IS(at[i], POISON);
 }
 
 static void object_init(int i)
@@ -889,7 +889,7 @@ static void object_init(int i)
 	memset(&shared[i], 0, sizeof shared[i]);
 	shared[i].s_users = 3;
 	if (i % 6 == 2)
-		CHECK(ugroup_add(&o->o_group, 2) == 0);
+		CHECK_IS(ugroup_add(&o->o_group, 2), 0);
 	if (i % 6 == 3)
 		o->o_barrier = (struct ubarrier)UBARRIER(3);
 }
@@ -907,7 +907,7 @@ static void memory(int p)
 
 		CHECK(shared[i].s_freed);
 		for (at = 0; at < sizeof(union object); at++)
-			CHECK(o[at] == POISON);
+			CHECK_IS(o[at], POISON);
 	}
 }
 
@@ -922,33 +922,33 @@ static void adopter(void *arg)
 {
 	CHECK(umutex_owner(&any) == NULL && umutex_lock(&any, UNOW) == -EAGAIN);
 	CHECK(umutex_adopt(&any) == 0 && umutex_owner(&any) == usync_caller());
-	CHECK(umutex_adopt(&any) == -EPERM);
+	CHECK_IS(umutex_adopt(&any), -EPERM);
 	umutex_unlock(&any);
-	CHECK(umutex_adopt(&any) == -EPERM);		/* it is free */
-	CHECK(urw_owner(&again) == NULL);
+	CHECK_IS(umutex_adopt(&any), -EPERM);		/* it is free */
+	CHECK_IS(urw_owner(&again), NULL);
 	add(&steps, 1);
-	CHECK(urw_write(&again, UNEVER) == 0);
+	CHECK_IS(urw_write(&again, UNEVER), 0);
 	CHECK(urw_owner(&again) == usync_caller() && steps == 2);
-	CHECK(urw_read_again(&again, UNEVER) == -EDEADLK);
+	CHECK_IS(urw_read_again(&again, UNEVER), -EDEADLK);
 	urw_unlock(&again);
 }
 
 static void adopted(void *arg)
 {
-	CHECK(umutex_lock(&any, UNEVER) == 0);
-	CHECK(umutex_owner(&any) == usync_caller());
+	CHECK_IS(umutex_lock(&any, UNEVER), 0);
+	CHECK_IS(umutex_owner(&any), usync_caller());
 	umutex_disown(&any);
-	CHECK(urw_read(&again, UNEVER) == 0);
+	CHECK_IS(urw_read(&again, UNEVER), 0);
 	make(0, adopter, NULL);
-	CHECK(umutex_lock(&any, UNEVER) == 0);		/* waits for adopter() */
+	CHECK_IS(umutex_lock(&any, UNEVER), 0); /* waits for adopter() */
 	umutex_unlock(&any);
-	CHECK(u_sleep(uafter(10)) == 0);		/* the writer waits */
+	CHECK_IS(u_sleep(uafter(10)), 0);		/* the writer waits */
 	CHECK(steps == 1 && urw_read(&again, UNOW) == -EAGAIN);
-	CHECK(urw_read_again(&again, uafter(10)) == 0);
+	CHECK_IS(urw_read_again(&again, uafter(10)), 0);
 	urw_unlock(&again);
-	CHECK(urw_read_again(&again, UNOW) == 0);	/* need not wait */
+	CHECK_IS(urw_read_again(&again, UNOW), 0);	/* need not wait */
 	urw_unlock(&again);
-	CHECK(u_sleep(uafter(10)) == 0);
+	CHECK_IS(u_sleep(uafter(10)), 0);
 	add(&steps, 1);
 	urw_unlock(&again);
 	CHECK(usem_value(&some) == 3 && usem_wait(&some, UNOW) == 0);

@@ -71,9 +71,9 @@ static void use_mutex(void)
 {
 	while (failed(umutex_lock(&mutex, UNEVER)))
 		;
-	CHECK(inside++ == 0);
+	CHECK_IS(inside++, 0);
 	yields();
-	CHECK(--inside == 0);
+	CHECK_IS(--inside, 0);
 	umutex_unlock(&mutex);
 }
 
@@ -84,7 +84,7 @@ static void use_cond(int me)
 
 	while (failed(umutex_lock(&mutex, UNEVER)))
 		;
-	CHECK(inside++ == 0);
+	CHECK_IS(inside++, 0);
 	if (me % 2 == 0) {
 		tokens++;
 		ucond_signal(&cond);
@@ -93,15 +93,15 @@ static void use_cond(int me)
 			inside--;
 			rc = ucond_wait(&cond, &mutex, me % 4 == 1 ? UNEVER :
 					uafter(10));
-			CHECK(inside++ == 0);
-			CHECK(umutex_lock(&mutex, UNOW) == -EDEADLK);
+			CHECK_IS(inside++, 0);
+			CHECK_IS(umutex_lock(&mutex, UNOW), -EDEADLK);
 			if (rc != -ETIMEDOUT)
 				(void)failed(rc);
 		}
 		tokens--;
 	}
 	yields();
-	CHECK(--inside == 0);
+	CHECK_IS(--inside, 0);
 	umutex_unlock(&mutex);
 }
 
@@ -110,7 +110,7 @@ static void use_others(int me, int trip)
 	while (failed(usem_wait(&sem, UNEVER)))
 		;
 	yields();
-	CHECK(usem_post(&sem) == 0);
+	CHECK_IS(usem_post(&sem), 0);
 	while (failed((me + trip) % 3 == 0 ? urw_write(&rw, UNEVER) :
 		      urw_read(&rw, UNEVER)))
 		;
@@ -136,11 +136,11 @@ static void meet(int trip)
 {
 	int rc;
 
-	CHECK(ugroup_add(&group, 1) == 0);
+	CHECK_IS(ugroup_add(&group, 1), 0);
 	came++;
 	while ((rc = ubarrier_wait(&barrier, UNEVER)) != 0 && rc != 1)
 		(void)failed(rc);
-	CHECK(came >= THREADS * (trip + 1));
+	CHECK_THAT(came, >=, THREADS * (trip + 1));
 	ugroup_done(&group);
 	while (failed(ugroup_wait(&group, UNEVER)))
 		;
@@ -148,7 +148,7 @@ static void meet(int trip)
 		if (rc != -77)
 			(void)failed(rc);
 	}
-	CHECK(runs == 3);
+	CHECK_IS(runs, 3);
 }
 
 static void program(void *arg)
@@ -165,12 +165,12 @@ static void program(void *arg)
 
 static void start(void (*f)(void *), void *arg)
 {
-	CHECK(plain_make(&t.t_sched, f, arg) == 0);
+	CHECK_IS(plain_make(&t.t_sched, f, arg), 0);
 }
 
 static void dispatcher(int lanes)
 {
-	CHECK(plain_init(&t, lanes) == 0);
+	CHECK_IS(plain_init(&t, lanes), 0);
 }
 
 static void end(void)
@@ -202,7 +202,7 @@ static void bare(int lanes, bool local)
 			if (nr == 0)
 				t.t_failed = 1;
 		}
-		CHECK(nr > 20);
+		CHECK_THAT(nr, >, 20);
 	}
 }
 
@@ -227,12 +227,12 @@ static void holds(void *arg)
 	bool signals = arg != NULL;
 	int i;
 
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
-	CHECK(u_sleep(uafter(1)) == 0);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
+	CHECK_IS(u_sleep(uafter(1)), 0);
 	umutex_unlock(&mutex);
 	while (stage == 0)
 		yields();
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 	no_memory();
 	if (signals)
 		ucond_signal(&cond);
@@ -240,10 +240,10 @@ static void holds(void *arg)
 		utime_jump(unow() + 50);
 		tiny_yield();
 	}
-	CHECK(stage == 1);
+	CHECK_IS(stage, 1);
 	umutex_unlock(&mutex);
 	/* The waiter is woken, but the mutex is taken again: it loses once. */
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 	tiny_yield();
 	tiny_yield();
 	CHECK(stage == 1 && t.t_fail == 1);
@@ -254,11 +254,11 @@ static void waits(void *arg)
 {
 	bool signals = arg != NULL;
 
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 	stage = 1;
-	CHECK(ucond_wait(&cond, &mutex, signals ? UNEVER : uafter(100)) ==
-	      (signals ? 0 : -ETIMEDOUT));
-	CHECK(umutex_lock(&mutex, UNOW) == -EDEADLK);
+	CHECK_IS(ucond_wait(&cond, &mutex, signals ? UNEVER : uafter(100)),
+		 signals ? 0 : -ETIMEDOUT);
+	CHECK_IS(umutex_lock(&mutex, UNOW), -EDEADLK);
 	stage = 2;
 	t.t_fail = 0;
 	umutex_unlock(&mutex);
@@ -274,7 +274,7 @@ static void locks_again(int lanes, bool local, bool signals)
 	start(holds, signals ? &t : NULL);
 	start(waits, signals ? &t : NULL);
 	end();
-	CHECK(stage == 2);
+	CHECK_IS(stage, 2);
 }
 
 /* A thread that is cancelled while it waits for a signal, as by a scope. */
@@ -288,7 +288,7 @@ static struct shell {
 
 static int enters(struct uself *e, struct uwait *w)
 {
-	CHECK(e == &shell.s_self);
+	CHECK_IS(&shell.s_self, e);
 	shell.s_waits++;
 	shell.s_wait = w;
 	return shell.s_cancelled ? -ECANCELED : 0;
@@ -311,13 +311,13 @@ static const struct uself_ops shell_ops = {
 
 static void *is_cancelled(void *arg)
 {
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
-	CHECK(ucond_wait(&cond, &mutex, UNEVER) == -ECANCELED);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
+	CHECK_IS(ucond_wait(&cond, &mutex, UNEVER), -ECANCELED);
 	CHECK(umutex_lock(&mutex, UNOW) == -EDEADLK && inside == 0);
 	umutex_unlock(&mutex);
 	/* It must not wait any more. */
 	CHECK(usem_wait(&sem, UNEVER) == 0 && usem_wait(&sem, UNEVER) == 0);
-	CHECK(usem_wait(&sem, UNEVER) == -ECANCELED);
+	CHECK_IS(usem_wait(&sem, UNEVER), -ECANCELED);
 	CHECK(usem_post(&sem) == 0 && usem_post(&sem) == 0);
 	return NULL;
 }
@@ -326,7 +326,7 @@ static void cancels(void *arg)
 {
 	while (shell.s_wait == NULL)
 		yields();
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 	inside = 1;
 	shell.s_cancelled = true;
 	CHECK(uwait_claim(shell.s_wait));
@@ -349,7 +349,7 @@ static void cancellation(void)
 	start(ustack_shell, &shell);
 	start(cancels, NULL);
 	end();
-	CHECK(shell.s_waits == 2);
+	CHECK_IS(shell.s_waits, 2);
 }
 
 /* Native threads, in real time. */
@@ -373,8 +373,8 @@ static void *native(void *arg)
 			__atomic_fetch_add(&late, 1, __ATOMIC_SEQ_CST);
 			continue;
 		}
-		CHECK(umutex_lock(&mutex, UNEVER) == -EDEADLK);
-		CHECK(inside++ == 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), -EDEADLK);
+		CHECK_IS(inside++, 0);
 		got++;
 		tokens++;
 		ucond_signal(&cond);
@@ -382,16 +382,16 @@ static void *native(void *arg)
 			inside--;
 			rc = ucond_wait(&cond, &mutex, uafter(20 * UTIME_US));
 			CHECK(rc == 0 || rc == -ETIMEDOUT);
-			CHECK(inside++ == 0);
+			CHECK_IS(inside++, 0);
 			rc = 1;
 		}
 		tokens--;
-		CHECK(--inside == 0);
+		CHECK_IS(--inside, 0);
 		umutex_unlock(&mutex);
-		CHECK(usem_wait(&sem, UNEVER) == 0);
-		CHECK(usem_post(&sem) == 0);
-		CHECK((i % 5 == 0 ? urw_write(&rw, UNEVER) :
-		       urw_read(&rw, UNEVER)) == 0);
+		CHECK_IS(usem_wait(&sem, UNEVER), 0);
+		CHECK_IS(usem_post(&sem), 0);
+		CHECK_IS(i % 5 == 0 ? urw_write(&rw, UNEVER) :
+			 urw_read(&rw, UNEVER), 0);
 		urw_unlock(&rw);
 		if (i % 100 == 99) {
 			while ((rc = ubarrier_wait(&barrier, uafter(UTIME_US *
@@ -411,12 +411,12 @@ static void natives(void)
 
 	init(false);
 	barrier = (struct ubarrier)UBARRIER(NATIVES);
-	CHECK(ugroup_add(&group, NATIVES) == 0);
+	CHECK_IS(ugroup_add(&group, NATIVES), 0);
 	for (i = 0; i < NATIVES; i++)
-		CHECK(pthread_create(&id[i], NULL, native, (void *)i) == 0);
-	CHECK(ugroup_wait(&group, UNEVER) == 0);
+		CHECK_IS(pthread_create(&id[i], NULL, native, (void *)i), 0);
+	CHECK_IS(ugroup_wait(&group, UNEVER), 0);
 	for (i = 0; i < NATIVES; i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
 	CHECK(got + late == NATIVES * ROUNDS && tokens == 0);
 	CHECK(umutex_busy(&mutex) == 0 && ucond_busy(&cond) == 0 &&
 	      usem_busy(&sem) == 0 && urw_busy(&rw) == 0 &&
@@ -435,8 +435,8 @@ static long stop;
 static void *contends(void *arg)
 {
 	while (__atomic_load_n(&stop, __ATOMIC_SEQ_CST) == 0) {
-		CHECK(usem_wait(&sem, UNEVER) == 0);
-		CHECK(usem_post(&sem) == 0);
+		CHECK_IS(usem_wait(&sem, UNEVER), 0);
+		CHECK_IS(usem_post(&sem), 0);
 	}
 	return arg;
 }
@@ -450,11 +450,11 @@ static void forks(void)
 	init(false);
 	sem = (struct usem)USEM(1);
 	for (i = 0; i < NATIVES; i++)
-		CHECK(pthread_create(&id[i], NULL, contends, NULL) == 0);
+		CHECK_IS(pthread_create(&id[i], NULL, contends, NULL), 0);
 	for (i = 0; i < FORKS; i++) {
 		pid_t pid = fork();
 
-		CHECK(pid >= 0);
+		CHECK_THAT(pid, >=, 0);
 		if (pid == 0) {
 			alarm(10);
 			for (j = 0; j < OBJECTS; j++)
@@ -467,7 +467,7 @@ static void forks(void)
 	}
 	__atomic_store_n(&stop, 1, __ATOMIC_SEQ_CST);
 	for (i = 0; i < NATIVES; i++)
-		CHECK(pthread_join(id[i], NULL) == 0);
+		CHECK_IS(pthread_join(id[i], NULL), 0);
 }
 
 /* Misuse. */
@@ -487,8 +487,8 @@ static void by_another(void)
 {
 	pthread_t id;
 
-	CHECK(pthread_create(&id, NULL, holds_for_ever, NULL) == 0);
-	CHECK(pthread_join(id, NULL) == 0);
+	CHECK_IS(pthread_create(&id, NULL, holds_for_ever, NULL), 0);
+	CHECK_IS(pthread_join(id, NULL), 0);
 }
 
 static void unlock_stranger(void)
@@ -505,7 +505,7 @@ static void rw_unlock_stranger(void)
 
 static void rw_unlock_free(void)
 {
-	CHECK(urw_read(&rw, UNEVER) == 0);
+	CHECK_IS(urw_read(&rw, UNEVER), 0);
 	urw_unlock(&rw);
 	urw_unlock(&rw);
 }
@@ -550,22 +550,22 @@ static void errors(void)
 	struct usem full = USEM(USYNC_MOST);
 
 	init(false);
-	CHECK(ubarrier_wait(&none, UNEVER) == -EINVAL);
-	CHECK(ubarrier_wait(&barrier, UNOW) == -EAGAIN);
-	CHECK(ubarrier_wait(&barrier, -1) == -EINVAL);
-	CHECK(ugroup_add(&group, -1) == -EINVAL);
-	CHECK(ugroup_add(&group, USYNC_MOST) == 0);
-	CHECK(ugroup_add(&group, 1) == -EOVERFLOW);
-	CHECK(ugroup_wait(&group, UNOW) == -EAGAIN);
-	CHECK(ugroup_busy(&group) == -EBUSY);
-	CHECK(usem_post(&full) == -EOVERFLOW);
+	CHECK_IS(ubarrier_wait(&none, UNEVER), -EINVAL);
+	CHECK_IS(ubarrier_wait(&barrier, UNOW), -EAGAIN);
+	CHECK_IS(ubarrier_wait(&barrier, -1), -EINVAL);
+	CHECK_IS(ugroup_add(&group, -1), -EINVAL);
+	CHECK_IS(ugroup_add(&group, USYNC_MOST), 0);
+	CHECK_IS(ugroup_add(&group, 1), -EOVERFLOW);
+	CHECK_IS(ugroup_wait(&group, UNOW), -EAGAIN);
+	CHECK_IS(ugroup_busy(&group), -EBUSY);
+	CHECK_IS(usem_post(&full), -EOVERFLOW);
 	CHECK(usem_wait(&full, UNOW) == 0 && usem_post(&full) == 0);
-	CHECK(ucond_wait(&cond, &mutex, UNEVER) == -EPERM);
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
-	CHECK(ucond_wait(&cond, &mutex, UNOW) == -EAGAIN);
-	CHECK(ucond_wait(&cond, &mutex, -1) == -EINVAL);
-	CHECK(umutex_lock(&mutex, UNOW) == -EDEADLK);
-	CHECK(umutex_busy(&mutex) == -EBUSY);
+	CHECK_IS(ucond_wait(&cond, &mutex, UNEVER), -EPERM);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
+	CHECK_IS(ucond_wait(&cond, &mutex, UNOW), -EAGAIN);
+	CHECK_IS(ucond_wait(&cond, &mutex, -1), -EINVAL);
+	CHECK_IS(umutex_lock(&mutex, UNOW), -EDEADLK);
+	CHECK_IS(umutex_busy(&mutex), -EBUSY);
 	umutex_unlock(&mutex);
 	CHECK(urw_write(&rw, UNOW) == 0 && urw_read(&rw, UNOW) == -EDEADLK);
 	CHECK(urw_write(&rw, UNOW) == -EDEADLK && urw_busy(&rw) == -EBUSY);
@@ -574,7 +574,7 @@ static void errors(void)
 	CHECK(urw_write(&rw, UNOW) == -EAGAIN && urw_write(&rw, -1) == -EINVAL);
 	urw_unlock(&rw);
 	urw_unlock(&rw);
-	CHECK(uonce(&once, never, NULL, UNEVER) == -1);
+	CHECK_IS(uonce(&once, never, NULL, UNEVER), -1);
 }
 
 int main(int argc, char **argv)

@@ -77,7 +77,7 @@ static long relocks;		/* of all rounds */
 
 static void stand(struct line *l, int who)
 {
-	CHECK(l->l_nr < THREADS);
+	CHECK_THAT(l->l_nr, <, THREADS);
 	l->l_who[l->l_nr++] = who;
 }
 
@@ -141,11 +141,11 @@ static bool as_told(int me, int wanted, int rc)
 	struct client *c = &clients[me];
 
 	if (wanted != WAITS) {
-		CHECK(rc == wanted);
+		CHECK_IS(rc, wanted);
 		return false;
 	}
 	if (c->c_let) {
-		CHECK(rc == c->c_result);
+		CHECK_IS(rc, c->c_result);
 		return false;
 	}
 	CHECK(rc == -ETIMEDOUT && unow() == c->c_until);
@@ -171,7 +171,7 @@ static void do_sem(int me, int i, utime_ns until)
 	if (drawn(me, 2)) {
 		if (let_first(&model.m_sem[i], 0) == NO_CLIENT)
 			model.m_units[i]++;
-		CHECK(usem_post(&sem[i]) == 0);
+		CHECK_IS(usem_post(&sem[i]), 0);
 		return;
 	}
 	if (model.m_units[i] > 0)
@@ -270,7 +270,7 @@ static void signal_end(int me)
 	c->c_signal = c->c_let ? c->c_result : -ETIMEDOUT;
 	if (c->c_let)
 		return;
-	CHECK(unow() >= c->c_until);
+	CHECK_THAT(unow(), >=, c->c_until);
 	(void)leave(&model.m_rw_cond[c->c_lock], me);
 	model.m_late++;
 }
@@ -293,7 +293,7 @@ static void sees(const struct uwait *w, utime_ns until)
 	if (me == THREADS || kind == UWAIT_COND)
 		return;
 	i = clients[me].c_lock;
-	CHECK(kind == (clients[me].c_lock_writes ? UWAIT_WRITE : UWAIT_READ));
+	CHECK_IS(kind, clients[me].c_lock_writes ? UWAIT_WRITE : UWAIT_READ);
 	CHECK(until == UNEVER && !rw_is_free(i, clients[me].c_lock_writes));
 	signal_end(me);
 	clients[me].c_relocks = RELOCK_WAITS;
@@ -335,7 +335,7 @@ static void rw_wait_cond(int me, int i, utime_ns until)
 
 	let_go_but(me, i);
 	if (must_wait(&model.m_rw_cond[i], me, until) != WAITS) {
-		CHECK(ucond_wait_rw(&rw_cond[i], &rw[i], until) == -EAGAIN);
+		CHECK_IS(ucond_wait_rw(&rw_cond[i], &rw[i], until), -EAGAIN);
 		return;
 	}
 	c->c_lock = i;
@@ -353,8 +353,8 @@ static void rw_wait_cond(int me, int i, utime_ns until)
 	c->c_relocks = RELOCK_NONE;
 	c->c_writes[i] = writes;
 	c->c_reads[i] += !writes;
-	CHECK(model.m_writer[i] == (writes ? me : NO_CLIENT));
-	CHECK(rc == c->c_signal);
+	CHECK_IS(model.m_writer[i], writes ? me : NO_CLIENT);
+	CHECK_IS(rc, c->c_signal);
 }
 
 static void do_rw_cond(int me, int i, utime_ns until)
@@ -370,7 +370,7 @@ static void do_rw_cond(int me, int i, utime_ns until)
 	} else if (c->c_writes[i] || c->c_reads[i] > 0)
 		rw_wait_cond(me, i, until);
 	else if (model.m_readers[i] == 0)	/* of readers it knows no more */
-		CHECK(ucond_wait_rw(&rw_cond[i], &rw[i], until) == -EPERM);
+		CHECK_IS(ucond_wait_rw(&rw_cond[i], &rw[i], until), -EPERM);
 }
 
 static void do_rw(int me, int i, utime_ns until)
@@ -395,7 +395,7 @@ static void do_group(int me, int i, utime_ns until)
 			wanted = -EINVAL;
 		else if ((model.m_count[i] += nr) == 0)
 			(void)let_all(&model.m_group[i], 0);
-		CHECK(ugroup_add(&group[i], nr) == wanted);
+		CHECK_IS(ugroup_add(&group[i], nr), wanted);
 		return;
 	}
 	if (model.m_count[i] > 0)
@@ -427,9 +427,9 @@ static int runs(void *arg)
 	const struct run *r = arg;
 	int i = r->r_i, me = r->r_me, rc = drawn(me, 3) != 0 ? -3 : 0;
 
-	CHECK(model.m_once[i] == me);
-	CHECK(u_sleep(later(me, 2)) == 0);
-	CHECK(model.m_once[i] == me);
+	CHECK_IS(model.m_once[i], me);
+	CHECK_IS(u_sleep(later(me, 2)), 0);
+	CHECK_IS(model.m_once[i], me);
 	if (rc == 0) {
 		(void)let_all(&model.m_next[i], 0);
 		model.m_once[i] = THREADS;
@@ -470,7 +470,7 @@ static void lock(int me, int i, utime_ns until)
 		CHECK(rc != -ETIMEDOUT || unow() >= until);
 		return;
 	}
-	CHECK(model.m_owner[i] == NO_CLIENT);
+	CHECK_IS(model.m_owner[i], NO_CLIENT);
 	CHECK(until != UNOW || owner == NO_CLIENT);
 	model.m_owner[i] = me;
 	clients[me].c_mutex[i] = true;
@@ -489,17 +489,17 @@ static void wait_cond(int me, int i, utime_ns until)
 	int wanted, rc;
 
 	if (!clients[me].c_mutex[i]) {
-		CHECK(ucond_wait(&cond[i], &mutex[i], until) == -EPERM);
+		CHECK_IS(ucond_wait(&cond[i], &mutex[i], until), -EPERM);
 		return;
 	}
 	wanted = must_wait(&model.m_cond[i], me, until);
 	if (wanted == WAITS)
 		model.m_owner[i] = NO_CLIENT;
 	rc = ucond_wait(&cond[i], &mutex[i], until);
-	CHECK(model.m_owner[i] == (wanted == WAITS ? NO_CLIENT : me));
+	CHECK_IS(model.m_owner[i], wanted == WAITS ? NO_CLIENT : me);
 	model.m_owner[i] = me;
 	if (wanted != WAITS || clients[me].c_let)
-		CHECK(rc == (wanted != WAITS ? wanted : 0));
+		CHECK_IS(rc, wanted != WAITS ? wanted : 0);
 	else {
 		CHECK(rc == -ETIMEDOUT && unow() >= until);
 		(void)leave(&model.m_cond[i], me);
@@ -569,7 +569,7 @@ static void program(void *arg)
 		kind[drawn(me, COUNT(kind))](me, (int)drawn(me, EACH), until);
 		switch (drawn(me, 12)) {
 		case 0:
-			CHECK(u_sleep(later(me, 2)) == 0);
+			CHECK_IS(u_sleep(later(me, 2)), 0);
 			break;
 		case 1:
 			yield();
@@ -626,6 +626,6 @@ int main(int argc, char **argv)
 	uwait_watch_add(&watch);
 	for (nr = 0; nr < 30 || (nr < 1000 && check_time(3)); nr++)
 		round_of(check_hash(check_seed, nr));
-	CHECK(relocks > 0);
+	CHECK_THAT(relocks, >, 0);
 	return 0;
 }

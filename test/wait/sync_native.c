@@ -61,8 +61,8 @@ static void use_mutex(unsigned *r)
 
 	if (!ok(umutex_lock(&mutex, soon(r))))
 		return;
-	CHECK(umutex_lock(&mutex, UNEVER) == -EDEADLK);
-	CHECK(add(&inside, 1) == 1);
+	CHECK_IS(umutex_lock(&mutex, UNEVER), -EDEADLK);
+	CHECK_IS(add(&inside, 1), 1);
 	gives_way(r);
 	if (check_random(r) % 2 == 0) {
 		tokens++;
@@ -71,10 +71,10 @@ static void use_mutex(unsigned *r)
 		add(&inside, -1);
 		rc = ucond_wait(&cond, &mutex, uafter(50 * UTIME_US));
 		(void)ok(rc);
-		CHECK(add(&inside, 1) == 1);
+		CHECK_IS(add(&inside, 1), 1);
 	} else
 		tokens--;
-	CHECK(add(&inside, -1) == 0);
+	CHECK_IS(add(&inside, -1), 0);
 	umutex_unlock(&mutex);
 	if (check_random(r) % 16 == 0)
 		ucond_broadcast(&cond);
@@ -84,10 +84,10 @@ static void use_sem(unsigned *r)
 {
 	if (!ok(usem_wait(&sem, soon(r))))
 		return;
-	CHECK(add(&out, 1) <= 2);
+	CHECK_THAT(add(&out, 1), <=, 2);
 	gives_way(r);
 	add(&out, -1);
-	CHECK(usem_post(&sem) == 0);
+	CHECK_IS(usem_post(&sem), 0);
 }
 
 static void use_rw(unsigned *r)
@@ -98,16 +98,16 @@ static void use_rw(unsigned *r)
 	if (!ok(writes ? urw_write(&rw, until) : urw_read(&rw, until)))
 		return;
 	CHECK(add(writes ? &writing : &reading, 1) == 1 || !writes);
-	CHECK(get(writes ? &reading : &writing) == 0);
+	CHECK_IS(get(writes ? &reading : &writing), 0);
 	gives_way(r);
-	CHECK(get(writes ? &reading : &writing) == 0);
+	CHECK_IS(get(writes ? &reading : &writing), 0);
 	add(writes ? &writing : &reading, -1);
 	urw_unlock(&rw);
 }
 
 static int fails_often(void *arg)
 {
-	CHECK(add(&running, 1) == 1);
+	CHECK_IS(add(&running, 1), 1);
 	add(&running, -1);
 	return add(&runs, 1) < ALL ? -7 : 0;
 }
@@ -124,7 +124,7 @@ static void meet(unsigned *r, long nr)
 	}
 	CHECK(rc == 0 || rc == 1);
 	add(&serial, rc);
-	CHECK(get(&came) >= nr * ALL);
+	CHECK_THAT(get(&came), >=, nr * ALL);
 }
 
 /* Memory: three meet at each object, and what ends its use frees it. */
@@ -149,20 +149,20 @@ static void use_object(int i, int who)
 	switch (i % 3) {
 	case 0:
 		if (who == i % 2) {
-			CHECK(usem_wait(&o->o_sem, UNEVER) == 0);
+			CHECK_IS(usem_wait(&o->o_sem, UNEVER), 0);
 			bury(i);
 		} else if (who == 1 - i % 2)
-			CHECK(usem_post(&o->o_sem) == 0);
+			CHECK_IS(usem_post(&o->o_sem), 0);
 		break;
 	case 1:
 		if (who == i % 2) {
-			CHECK(ugroup_wait(&o->o_group, UNEVER) == 0);
+			CHECK_IS(ugroup_wait(&o->o_group, UNEVER), 0);
 			bury(i);
 		} else
 			ugroup_done(&o->o_group);
 		break;
 	case 2:
-		CHECK(umutex_lock(&o->o_mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&o->o_mutex, UNEVER), 0);
 		last = --users[i] == 0;
 		umutex_unlock(&o->o_mutex);
 		if (last)
@@ -185,7 +185,7 @@ static void uses(int who)
 	}
 	while (uonce(&once, fails_often, NULL, UNEVER) != 0)
 		;
-	CHECK(get(&runs) == ALL);
+	CHECK_IS(get(&runs), ALL);
 	for (i = 0; i < OBJECTS; i++)
 		use_object(i, who);
 	ugroup_done(&group);
@@ -223,9 +223,9 @@ static void init(void)
 		users[i] = ALL;
 		freed[i] = 0;
 		if (i % 3 == 1)
-			CHECK(ugroup_add(&objects[i].o_group, ALL - 1) == 0);
+			CHECK_IS(ugroup_add(&objects[i].o_group, ALL - 1), 0);
 	}
-	CHECK(ugroup_add(&group, ALL) == 0);
+	CHECK_IS(ugroup_add(&group, ALL), 0);
 }
 
 static void buried(void)
@@ -236,9 +236,9 @@ static void buried(void)
 	for (i = 0; i < OBJECTS; i++) {
 		const unsigned char *o = (unsigned char *)&objects[i];
 
-		CHECK(freed[i] == 1);
+		CHECK_IS(freed[i], 1);
 		for (at = 0; at < sizeof objects[i]; at++)
-			CHECK(o[at] == POISON);
+			CHECK_IS(o[at], POISON);
 	}
 }
 
@@ -261,7 +261,7 @@ static void run(int p)
 			make((int)i, thread_uses, (void *)i);
 	}
 	CHECK(p == 0 || SCHED(start)() == 0);
-	CHECK(ugroup_wait(&group, UNEVER) == 0);
+	CHECK_IS(ugroup_wait(&group, UNEVER), 0);
 	for (i = 0; i < ALL; i++) {
 		if (is_native((int)i))
 			native_join(id[i]);
@@ -285,7 +285,7 @@ static void gives_way_inside(void *arg)
 
 	(void)arg;
 	for (i = 0; i < 20; i++) {
-		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 		yield();
 		umutex_unlock(&mutex);
 	}
@@ -300,7 +300,7 @@ static void no_spin(void)
 	for (i = 0; i < THREADS; i++)
 		make(i, gives_way_inside, NULL);
 	start_and_finish();
-	CHECK(mutex.mx_sync.y_penalty == 0);
+	CHECK_IS(mutex.mx_sync.y_penalty, 0);
 }
 
 /*
@@ -370,7 +370,7 @@ static long served;
 static void is_passed(void *arg)
 {
 	(void)arg;
-	CHECK(urw_write(&passed, UNEVER) == 0);
+	CHECK_IS(urw_write(&passed, UNEVER), 0);
 	add(&served, 1);
 	urw_unlock(&passed);
 }
@@ -380,16 +380,16 @@ static void passes(void *arg)
 	long nr;
 
 	(void)arg;
-	CHECK(urw_write(&passed, UNEVER) == 0);
+	CHECK_IS(urw_write(&passed, UNEVER), 0);
 	make(0, is_passed, NULL);
 	yield();
 	yield();
 	urw_unlock(&passed);
-	CHECK(urw_busy(&passed) == -EBUSY);
+	CHECK_IS(urw_busy(&passed), -EBUSY);
 	for (nr = 0; get(&served) == 0; nr++) {
-		CHECK(nr <= URW_BYPASS);
-		CHECK((nr % 2 == 0 ? urw_write(&passed, UNEVER) :
-		       urw_read(&passed, UNEVER)) == 0);
+		CHECK_THAT(nr, <=, URW_BYPASS);
+		CHECK_IS(nr % 2 == 0 ? urw_write(&passed, UNEVER) :
+			 urw_read(&passed, UNEVER), 0);
 		urw_unlock(&passed);
 	}
 	CHECK(nr > 2 && urw_busy(&passed) == 0);
@@ -412,7 +412,7 @@ static long reads_asked, reads_done;
 static void reads_here(void *arg)
 {
 	(void)arg;
-	CHECK(urw_read(&passed, UNEVER) == 0);
+	CHECK_IS(urw_read(&passed, UNEVER), 0);
 	urw_unlock(&passed);
 }
 
@@ -422,7 +422,7 @@ static void *reads_elsewhere(void *arg)
 
 	add(&reads_asked, 1);
 	for (nr = 0; nr <= 2 * URW_BYPASS; nr++) {
-		CHECK(urw_read(&passed, UNEVER) == 0);
+		CHECK_IS(urw_read(&passed, UNEVER), 0);
 		urw_unlock(&passed);
 	}
 	add(&reads_done, 1);
@@ -434,18 +434,18 @@ static void holds_its_processor(void *arg)
 	pthread_t native;
 
 	(void)arg;
-	CHECK(urw_write(&passed, UNEVER) == 0);
+	CHECK_IS(urw_write(&passed, UNEVER), 0);
 	make(0, reads_here, NULL);
 	yield();
 	yield();
-	CHECK(pthread_create(&native, NULL, reads_elsewhere, NULL) == 0);
+	CHECK_IS(pthread_create(&native, NULL, reads_elsewhere, NULL), 0);
 	while (get(&reads_asked) == 0)
 		(void)sched_yield();
 	usleep(2000);
 	urw_unlock(&passed);
 	while (get(&reads_done) == 0)
 		(void)sched_yield();
-	CHECK(pthread_join(native, NULL) == 0);
+	CHECK_IS(pthread_join(native, NULL), 0);
 }
 
 static void pass_readers(void)
@@ -454,7 +454,7 @@ static void pass_readers(void)
 	begin(1, 0);
 	make(0, holds_its_processor, NULL);
 	start_and_finish();
-	CHECK(urw_busy(&passed) == 0);
+	CHECK_IS(urw_busy(&passed), 0);
 }
 
 int main(int argc, char **argv)

@@ -31,12 +31,12 @@ static void use(void *arg)
 	int i;
 
 	for (i = 0; i < ROUNDS; i++) {
-		CHECK((nr == 0 ? urw_read(&rw, UNEVER) :
-		       urw_write(&rw, UNEVER)) == 0);
-		CHECK(u_sleep(UNOW) == 0);
+		CHECK_IS(nr == 0 ? urw_read(&rw, UNEVER) :
+			 urw_write(&rw, UNEVER), 0);
+		CHECK_IS(u_sleep(UNOW), 0);
 		urw_unlock(&rw);
-		CHECK(umutex_lock(&mutex, UNEVER) == 0);
-		CHECK(u_sleep(UNOW) == 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
+		CHECK_IS(u_sleep(UNOW), 0);
 		umutex_unlock(&mutex);
 	}
 	done++;
@@ -47,10 +47,10 @@ static void run(int lanes)
 	intptr_t nr;
 
 	done = 0;
-	CHECK(plain_init(&plain, lanes) == 0);
+	CHECK_IS(plain_init(&plain, lanes), 0);
 	plain.t_sched.s_wake = wake_who_waits;
 	for (nr = 0; nr < NR; nr++)
-		CHECK(plain_make(&plain.t_sched, use, (void *)nr) == 0);
+		CHECK_IS(plain_make(&plain.t_sched, use, (void *)nr), 0);
 	usched_run(&plain.t_sched);
 	CHECK(done == NR && urw_busy(&rw) == 0 && umutex_busy(&mutex) == 0);
 	plain_fini(&plain);

@@ -48,19 +48,19 @@ static bool use_mutex(unsigned *r)
 
 	if (over(umutex_lock(&mutex, UNEVER)))
 		return true;
-	CHECK(add(&inside, 1) == 1);
+	CHECK_IS(add(&inside, 1), 1);
 	maybe(r);
 	if (check_random(r) % 4 == 0) {
 		add(&inside, -1);
 		last = over(ucond_wait(&cond, &mutex, UNEVER));
-		CHECK(add(&inside, 1) == 1);
-		CHECK(umutex_lock(&mutex, UNEVER) == -EDEADLK);
+		CHECK_IS(add(&inside, 1), 1);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), -EDEADLK);
 	} else if (check_random(r) % 8 == 0)
 		ucond_broadcast(&cond);
 	else
 		ucond_signal(&cond);
 	maybe(r);
-	CHECK(add(&inside, -1) == 0);
+	CHECK_IS(add(&inside, -1), 0);
 	umutex_unlock(&mutex);
 	return last;
 }
@@ -69,10 +69,10 @@ static bool use_sem(unsigned *r)
 {
 	if (over(usem_wait(&sem, UNEVER)))
 		return true;
-	CHECK(add(&out, 1) <= UNITS);
+	CHECK_THAT(add(&out, 1), <=, UNITS);
 	maybe(r);
 	add(&out, -1);
-	CHECK(usem_post(&sem) == 0);
+	CHECK_IS(usem_post(&sem), 0);
 	return false;
 }
 
@@ -83,7 +83,7 @@ static bool use_rw(unsigned *r)
 	if (over(writes ? urw_write(&rw, UNEVER) : urw_read(&rw, UNEVER)))
 		return true;
 	CHECK(add(writes ? &writing : &reading, 1) == 1 || !writes);
-	CHECK(get(writes ? &reading : &writing) == 0);
+	CHECK_IS(get(writes ? &reading : &writing), 0);
 	maybe(r);
 	add(writes ? &writing : &reading, -1);
 	urw_unlock(&rw);
@@ -147,8 +147,8 @@ static void boss(void *arg)
 	int rc;
 
 	/* If all threads wait for nothing, none makes an error. */
-	CHECK(uscope_begin(&s, how == 1 ? UNEVER : uafter(how == 2 ? 100000 :
-				check_random(&r) % 500 + 1)) == 0);
+	CHECK_IS(uscope_begin(&s, how == 1 ? UNEVER :
+		 uafter(how == 2 ? 100000 : check_random(&r) % 500 + 1)), 0);
 	for (i = 0; i < THREADS; i++) {
 		rc = uscope_go(s, uses, (void *)((intptr_t)arg * THREADS + i));
 		if (over(rc))
@@ -171,19 +171,19 @@ static void idle_now(void)
 	      ubarrier_busy(&barrier) == 0);
 	CHECK(ugroup_add(&group, -1) == 0 && ugroup_busy(&group) == 0);
 	for (i = 0; i < UNITS; i++)
-		CHECK(usem_wait(&sem, UNOW) == 0);
-	CHECK(usem_wait(&sem, UNOW) == -EAGAIN);
+		CHECK_IS(usem_wait(&sem, UNOW), 0);
+	CHECK_IS(usem_wait(&sem, UNOW), -EAGAIN);
 	for (i = 0; i < UNITS; i++)
-		CHECK(usem_post(&sem) == 0);
+		CHECK_IS(usem_post(&sem), 0);
 }
 
 static void round_of(int p, int nr)
 {
 	memset(&once, 0, sizeof once);
 	ended = 0;
-	CHECK(ugroup_add(&group, 1) == 0);	/* never done */
+	CHECK_IS(ugroup_add(&group, 1), 0);	/* never done */
 	one_thread(p, boss, (void *)(intptr_t)nr);
-	CHECK(ended == THREADS);
+	CHECK_IS(ended, THREADS);
 	idle_now();
 }
 
@@ -197,6 +197,6 @@ int main(int argc, char **argv)
 		for (p = 1; p <= 3; p++)
 			round_of(p, nr);
 	}
-	CHECK(canceled > nr);
+	CHECK_THAT(canceled, >, nr);
 	return 0;
 }

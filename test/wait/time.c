@@ -44,8 +44,8 @@ static void sleeper(void *arg)
 
 		if (i % 4 == 0)
 			yield();
-		CHECK(u_sleep(until) == 0);
-		CHECK(unow() == until);
+		CHECK_IS(u_sleep(until), 0);
+		CHECK_IS(unow(), until);
 	}
 	add(&done, 1);
 }
@@ -96,7 +96,7 @@ static void wakes(void *arg)
 	int i;
 
 	for (i = 0; i < THREADS / 2; i++) {
-		CHECK(u_sleep(uafter(drawn(&r, 30))) == 0);
+		CHECK_IS(u_sleep(uafter(drawn(&r, 30))), 0);
 		SCHED(wake)(waiter_of[0]);
 		sent++;
 	}
@@ -111,7 +111,7 @@ static void wakes_and_deadlines(int p)
 	make(1, wakes, NULL);
 	start_and_finish();
 	CHECK(done == 2 && late > 0 && sent == THREADS / 2);
-	CHECK(got <= sent);
+	CHECK_THAT(got, <=, sent);
 }
 
 /*
@@ -132,7 +132,7 @@ static void waits_briefly(void *arg)
 	for (i = 0; i < 300; i++) {
 		limit = uafter(20 * UTIME_US);
 		stage = WAITS;
-		CHECK(u_wait_until(limit) == (stage == WOKEN ? 0 : -ETIMEDOUT));
+		CHECK_IS(u_wait_until(limit), stage == WOKEN ? 0 : -ETIMEDOUT);
 		stage = IDLE;
 	}
 	stage = OVER;
@@ -162,7 +162,7 @@ static void late_waiter(void)
 
 static void sleeps_long(void *arg)
 {
-	CHECK(u_sleep((utime_ns)(intptr_t)arg) == 0);
+	CHECK_IS(u_sleep((utime_ns)(intptr_t)arg), 0);
 	add(&done, 1);
 }
 
@@ -171,13 +171,13 @@ static void joins(void *arg)
 	utime_ns until = uafter(1000);
 	thread *t = make_joinable(1, sleeps_long, (void *)(intptr_t)until);
 
-	CHECK(SCHED(join_until)(t, -1) == -EINVAL);
-	CHECK(SCHED(join_until)(t, UNOW) == -EAGAIN);
-	CHECK(SCHED(join_until)(t, until - 500) == -ETIMEDOUT);
-	CHECK(unow() == until - 500);
-	CHECK(SCHED(join_until)(t, until + 500) == 0);
+	CHECK_IS(SCHED(join_until)(t, -1), -EINVAL);
+	CHECK_IS(SCHED(join_until)(t, UNOW), -EAGAIN);
+	CHECK_IS(SCHED(join_until)(t, until - 500), -ETIMEDOUT);
+	CHECK_IS(unow(), until - 500);
+	CHECK_IS(SCHED(join_until)(t, until + 500), 0);
 	CHECK(unow() >= until && unow() < until + 500);
-	CHECK(u_wait_until(UNOW) == -EAGAIN);
+	CHECK_IS(u_wait_until(UNOW), -EAGAIN);
 	add(&done, 1);
 }
 
@@ -190,7 +190,7 @@ static void joiners(int p)
 	for (i = 0; i < 20; i++)
 		make(i, joins, NULL);
 	start_and_finish();
-	CHECK(done == 40);
+	CHECK_IS(done, 40);
 }
 
 /* Tickers, wrong arguments, far deadlines. */
@@ -206,15 +206,15 @@ static void ticks(void *arg)
 	for (i = 1; i <= 10; i++)
 		CHECK(uticker_wait(&k, &missed) == 0 && missed == 0 &&
 		      unow() == from + 10 * i);
-	CHECK(u_sleep(uafter(35)) == 0);
+	CHECK_IS(u_sleep(uafter(35)), 0);
 	CHECK(uticker_wait(&k, &missed) == 0 && missed == 2 &&
 	      unow() == from + 135);
 	CHECK(uticker_wait(&k, NULL) == 0 && unow() == from + 140);
-	CHECK(uticker_wait(&none, NULL) == -EINVAL);
+	CHECK_IS(uticker_wait(&none, NULL), -EINVAL);
 	CHECK(u_sleep(-1) == -EINVAL && u_wait_until(-5) == -EINVAL);
 	CHECK(u_sleep(UNOW) == 0 && u_sleep(1) == 0);
 	CHECK(uafter(UNEVER) == UNEVER && uafter(-3) == unow());
-	CHECK(u_wait_until(1) == -ETIMEDOUT);
+	CHECK_IS(u_wait_until(1), -ETIMEDOUT);
 	from = unow();
 	CHECK(u_sleep(uafter(1000000 * UTIME_S)) == 0 &&
 	      unow() == from + 1000000 * UTIME_S);
@@ -225,7 +225,7 @@ static void ticker(int p)
 {
 	done = 0;
 	one_thread(p, ticks, NULL);
-	CHECK(done == 1);
+	CHECK_IS(done, 1);
 }
 
 /* Jumps: calls are counted that a search for work makes, or a wake. */
@@ -257,11 +257,11 @@ static void jumps(void *arg)
 	int i;
 
 	for (i = 0; i < JUMPS; i++)
-		CHECK(u_sleep(uafter(UTIME_S)) == 0);
-	CHECK(unow() == from + JUMPS * UTIME_S);
+		CHECK_IS(u_sleep(uafter(UTIME_S)), 0);
+	CHECK_IS(unow(), from + JUMPS * UTIME_S);
 	before = __atomic_load_n(&asked, __ATOMIC_RELAXED) - before;
 	doing("%ld calls of the system", before);
-	CHECK(before < CALLS);
+	CHECK_THAT(before, <, CALLS);
 	add(&done, 1);
 }
 
@@ -269,7 +269,7 @@ static void jumper(int p)
 {
 	done = 0;
 	one_thread(p, jumps, NULL);
-	CHECK(done == 1);
+	CHECK_IS(done, 1);
 }
 
 /* Threads that wait for ever are dropped; meanwhile others sleep. */
@@ -286,9 +286,9 @@ static void dead(int p)
 	begin(p, 0);
 	make(0, waits_forever, NULL);
 	make(1, sleeper, (void *)1);
-	CHECK(SCHED(start)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
 	CHECK(SCHED(fini)() == -EDEADLK && SCHED(stuck)() == 1);
-	CHECK(done == 1);
+	CHECK_IS(done, 1);
 }
 
 /* Native threads. */
@@ -297,7 +297,7 @@ static void *native_joins(void *arg)
 {
 	thread *t = arg;
 
-	CHECK(SCHED(join_until)(t, UNEVER) == 0);
+	CHECK_IS(SCHED(join_until)(t, UNEVER), 0);
 	return NULL;
 }
 
@@ -307,14 +307,14 @@ static void natives(int p)
 	thread *t;
 
 	done = 0;
-	CHECK(u_wait_until(UNEVER) == -EINVAL);
+	CHECK_IS(u_wait_until(UNEVER), -EINVAL);
 	begin(p, 0);
 	t = make_joinable(0, sleeper, (void *)3);
-	CHECK(SCHED(start)() == 0);
-	CHECK(pthread_create(&id, NULL, native_joins, t) == 0);
-	CHECK(pthread_join(id, NULL) == 0);
-	CHECK(done == 1);
-	CHECK(SCHED(fini)() == 0);
+	CHECK_IS(SCHED(start)(), 0);
+	CHECK_IS(pthread_create(&id, NULL, native_joins, t), 0);
+	CHECK_IS(pthread_join(id, NULL), 0);
+	CHECK_IS(done, 1);
+	CHECK_IS(SCHED(fini)(), 0);
 }
 
 int main(int argc, char **argv)

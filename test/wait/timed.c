@@ -40,7 +40,7 @@ static struct bare *bare_of(struct usched *s)
 
 static void put(struct bare *b, struct ustack *u)
 {
-	CHECK(b->b_tail - b->b_head < RING);
+	CHECK_THAT(b->b_tail - b->b_head, <, RING);
 	b->b_queue[b->b_tail++ % RING] = u;
 }
 
@@ -50,7 +50,7 @@ static int block(struct usched *s)
 	struct ustack *u = ustack_self();
 	int rc = 0;
 
-	CHECK(u->u_sched == s);
+	CHECK_IS(u->u_sched, s);
 	if (--u->u_mark < 0 && (rc = ustack_block()) != 0)
 		u->u_mark++;
 	return rc;
@@ -113,13 +113,13 @@ static void run(struct bare *b, int nr)
 	int i;
 
 	usched_run(&b->b_sched);
-	CHECK(b->b_done == nr);
+	CHECK_IS(b->b_done, nr);
 	utime_fini(&b->b_sched);
 	for (i = 0; i < nr; i++)
 		if (b->b_thread[i].u_stack != NULL)
 			drop(&b->b_sched, b->b_thread[i].u_stack, 0);
 	usched_fini(&b->b_sched);
-	CHECK(b->b_allocs == 0);
+	CHECK_IS(b->b_allocs, 0);
 }
 
 /* Events: the records of a module. */
@@ -146,7 +146,7 @@ static int event_wait(int nr, utime_ns until)
 	rc = uwait_for(&w->w_wait, until);
 	for (at = &waiting[nr]; *at != NULL && *at != w; at = &(*at)->w_next)
 		;
-	CHECK((*at == w) == (rc != 0));
+	CHECK_IS(*at == w, rc != 0);
 	if (rc != 0)
 		*at = w->w_next;
 	uwait_free(w);
@@ -167,8 +167,8 @@ static void event_set(int nr)
 
 static void sleep_until(utime_ns until)
 {
-	CHECK(u_sleep(until) == 0);
-	CHECK(unow() == until);
+	CHECK_IS(u_sleep(until), 0);
+	CHECK_IS(unow(), until);
 }
 
 static void act(void *arg)
@@ -212,7 +212,7 @@ static long sent, got;
 
 static void take(void *arg)
 {
-	CHECK(u_wait_until(-1) == -EINVAL);
+	CHECK_IS(u_wait_until(-1), -EINVAL);
 	while (bare.b_done == 0 || got < sent) {
 		int rc = u_wait_until(uafter(7));
 
@@ -241,7 +241,7 @@ static void wakes(bool lanes)
 	make(&bare, 0, take);
 	make(&bare, 1, give);
 	run(&bare, 2);
-	CHECK(got == 500);
+	CHECK_IS(got, 500);
 }
 
 /* No memory: in each place in turn. */
@@ -257,17 +257,17 @@ static void poor(void *arg)
 		CHECK(rc == -ENOMEM && unow() < until);
 		fails++;
 	}
-	CHECK(unow() == until);
+	CHECK_IS(unow(), until);
 	while ((rc = event_wait(0, until + 10)) != -ETIMEDOUT) {
-		CHECK(rc == -ENOMEM);
+		CHECK_IS(rc, -ENOMEM);
 		fails++;
 	}
-	CHECK(unow() == until + 10);
+	CHECK_IS(unow(), until + 10);
 	while ((rc = u_wait_until(until + 20)) != -ETIMEDOUT) {
-		CHECK(rc == -ENOMEM);
+		CHECK_IS(rc, -ENOMEM);
 		fails++;
 	}
-	CHECK(unow() == until + 20);
+	CHECK_IS(unow(), until + 20);
 	bare.b_done++;
 }
 
@@ -286,7 +286,7 @@ static void no_memory(bool lanes)
 			break;
 		CHECK(fails <= 1 && i < 1000);
 	}
-	CHECK(i > 3);
+	CHECK_THAT(i, >, 3);
 }
 
 /*
@@ -366,10 +366,10 @@ static struct ustack *next_idle(struct usched *s)
 
 static void gives_way(void *arg)
 {
-	CHECK(uwait_source_add(&source) == 0);
+	CHECK_IS(uwait_source_add(&source), 0);
 	uwait_source_begin(&source);
 	while (looks < 10)
-		CHECK(uwait_give_way() == 0);
+		CHECK_IS(uwait_give_way(), 0);
 	uwait_source_end(&source);
 	bare.b_done++;
 }
@@ -408,13 +408,13 @@ static void kinds_at_once(void)
 	pthread_t thread;
 	int i, before = uwait_id(UWAIT_TIMER);
 
-	CHECK(pthread_create(&thread, NULL, ask, NULL) == 0);
+	CHECK_IS(pthread_create(&thread, NULL, ask, NULL), 0);
 	(void)ask(NULL);
-	CHECK(pthread_join(thread, NULL) == 0);
-	CHECK(kinds[0].wk_id > before);
+	CHECK_IS(pthread_join(thread, NULL), 0);
+	CHECK_THAT(kinds[0].wk_id, >, before);
 	for (i = 1; i < KINDS; i++)
-		CHECK(kinds[i].wk_id == kinds[i - 1].wk_id + 1);
-	CHECK(uwait_id(&next) == kinds[KINDS - 1].wk_id + 1);
+		CHECK_IS(kinds[i].wk_id, kinds[i - 1].wk_id + 1);
+	CHECK_IS(uwait_id(&next), kinds[KINDS - 1].wk_id + 1);
 }
 
 /* Another dispatcher in a thread; none of the call-backs. */

@@ -203,7 +203,7 @@ static int take(struct sem *s, utime_ns deadline, unsigned nr)
 		    &cancels, 1);
 	} else if (l != NULL && !uwait_claim(&w->sw_wait)) {
 		/* It is being completed: there is a post for others, too. */
-		CHECK(uwait_for(&w->sw_wait, UNEVER) == -ECANCELED);
+		CHECK_IS(uwait_for(&w->sw_wait, UNEVER), -ECANCELED);
 		rc = 0;
 	}
 	list_out(l, &w->sw_wait);
@@ -278,7 +278,7 @@ static void brief(void *arg)
 
 static void waits_for_ever(void *arg)
 {
-	CHECK(take((struct sem *)arg, UNEVER, 0) == 0);
+	CHECK_IS(take((struct sem *)arg, UNEVER, 0), 0);
 	add(&for_ever, -1);
 }
 
@@ -341,8 +341,8 @@ static void take_wakes(struct life *l)
 		wait_one();
 		l->l_got++;
 	}
-	CHECK(u_wait_until(UNOW) == -EAGAIN);
-	CHECK(u_wait_until(uafter(UTIME_US)) == -ETIMEDOUT);
+	CHECK_IS(u_wait_until(UNOW), -EAGAIN);
+	CHECK_IS(u_wait_until(uafter(UTIME_US)), -ETIMEDOUT);
 }
 
 static void lives(void *arg)
@@ -364,7 +364,7 @@ static void posts_last(void *arg)
 
 	for (i = 0; get(&for_ever) > 0; i++) {
 		post(&sem[i % SEMS]);
-		CHECK(u_sleep(uafter(20 * UTIME_US)) == 0);
+		CHECK_IS(u_sleep(uafter(20 * UTIME_US)), 0);
 	}
 	add(&ends, 1);
 }
@@ -416,13 +416,13 @@ static void program(int p, unsigned nr)
 	for (i = 0; i < NATIVES; i++)
 		native_join(id[i]);
 	for (i = 0; i < LIVES; i++)
-		CHECK(life[i].l_got == life[i].l_sent);
+		CHECK_IS(life[i].l_got, life[i].l_sent);
 	for (i = 0; i < SEMS; i++) {
 		CHECK(sem[i].s_first == NULL && sem[i].s_lock.l_state == 0);
 		left += sem[i].s_count;
 	}
 	for (i = 0; i < LISTED; i++)
-		CHECK(listed[i].l_wait == NULL);
+		CHECK_IS(listed[i].l_wait, NULL);
 	CHECK(posted == taken + left && ends >= LIVES + 1);
 }
 
@@ -437,7 +437,7 @@ static void rounds(int nr)
 	int i;
 
 	for (i = 0; i < ROUNDS; i++) {
-		CHECK(take(&sem[nr], UNEVER, 0) == 0);
+		CHECK_IS(take(&sem[nr], UNEVER, 0), 0);
 		post(&sem[(nr + 1) % SEMS]);
 	}
 }
@@ -472,7 +472,7 @@ static void ring(int p, int tokens)
 	id = native(native_in_ring, NULL);
 	start_and_finish();
 	native_join(id);
-	CHECK(ends == SEMS - 1);
+	CHECK_IS(ends, SEMS - 1);
 }
 
 /* The child of a thread can free a record whose deadline runs: it is alone. */
@@ -481,7 +481,7 @@ static void stops(struct uwait_timer *t)
 {
 	CHECK(uwait_claim(&t->t_wait));
 	uwait_free(t);
-	CHECK(u_wait_until(UNOW) == -EAGAIN);
+	CHECK_IS(u_wait_until(UNOW), -EAGAIN);
 }
 
 static void forks(void *arg)
@@ -493,9 +493,9 @@ static void forks(void *arg)
 	t = uwait_make(UWAIT_TIMER, NULL, sizeof *t);
 	CHECK(t != NULL);
 	t->t_f = NULL;
-	CHECK(uwait_timer_start(t, uafter(1000 * UTIME_S)) == 0);
+	CHECK_IS(uwait_timer_start(t, uafter(1000 * UTIME_S)), 0);
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
 		alarm(10);
 		stops(t);
@@ -513,7 +513,7 @@ static void forked(int p)
 	begin(p, 0);
 	make(1, forks, NULL);
 	start_and_finish();
-	CHECK(ends == 1);
+	CHECK_IS(ends, 1);
 }
 
 /* In ws a joiner runs next, as any thread that was woken, and not in its turn. */
@@ -532,7 +532,7 @@ static void joins_many(void *arg)
 	int i;
 
 	for (i = 0; i < JOINS; i++)
-		CHECK(SCHED(join)(make_joinable(0, ends_at_once, NULL)) == 0);
+		CHECK_IS(SCHED(join)(make_joinable(0, ends_at_once, NULL)), 0);
 	joined = 1;
 }
 
@@ -554,7 +554,7 @@ static void joiner_is_next(void)
 	for (i = 0; i < OTHERS; i++)
 		make(0, takes_turns, NULL);
 	start_and_finish();
-	CHECK(turns < (long)JOINS * WS_RUN + OTHERS);
+	CHECK_THAT(turns, <, (long)JOINS * WS_RUN + OTHERS);
 }
 #else
 static void joiner_is_next(void)

@@ -79,7 +79,7 @@ static bool fails(long n, int (*wait)(void *arg), void *arg, int wanted)
 	rc = wait(arg);
 	fails_at = 0;
 	if (calls < n || (HARD && rc == wanted)) {
-		CHECK(rc == wanted);
+		CHECK_IS(rc, wanted);
 		return true;
 	}
 	CHECK(rc == -ENOMEM && b->wb_timers == timers);
@@ -112,7 +112,7 @@ static int joins_late(void *arg)
 
 static void sleeps_and_ends(void *arg)
 {
-	CHECK(u_sleep(uafter(3 * SPAN)) == 0);
+	CHECK_IS(u_sleep(uafter(3 * SPAN)), 0);
 }
 
 static void wakes(void *arg)
@@ -137,7 +137,7 @@ static void each(void *arg)
 	was = live;
 	for (n = 1; n < 5; n++) {
 		CHECK(fails(calls + n, sleeps, NULL, 0));
-		CHECK(live == was);
+		CHECK_IS(live, was);
 	}
 	/* A wake that comes after a failure, or before it. */
 	for (n = 1; n < 3; n++) {
@@ -147,18 +147,18 @@ static void each(void *arg)
 		make(0, wakes, self);
 		if (!fails(n, waits, self, 0))
 			CHECK(fails(100, waits, self, 0));
-		CHECK(u_wait_until(UNOW) == -EAGAIN);
+		CHECK_IS(u_wait_until(UNOW), -EAGAIN);
 	}
 	t = make_joinable(0, sleeps_and_ends, NULL);
 	for (n = 1; !fails(n, joins, t, -ETIMEDOUT); n++)
 		;
-	CHECK(SCHED(join_until)(t, UNOW) == -EAGAIN);
+	CHECK_IS(SCHED(join_until)(t, UNOW), -EAGAIN);
 	for (n = 1; !fails(n, joins_late, t, 0); n++)
 		;
 	fails_at = -1;
-	CHECK(u_sleep(uafter(SPAN)) == -ENOMEM);
+	CHECK_IS(u_sleep(uafter(SPAN)), -ENOMEM);
 	fails_at = 0;
-	CHECK(here()->s_waits->wb_timers == 0);
+	CHECK_IS(here()->s_waits->wb_timers, 0);
 	add(&done, 1);
 }
 
@@ -189,7 +189,7 @@ static void cannot_block(void *arg)
 	until(&stage, 2);
 	SCHED(wake)((thread *)ustack_self());
 	fails_at = -1;
-	CHECK(uwait_for(w, UNEVER) == 5);
+	CHECK_IS(uwait_for(w, UNEVER), 5);
 	fails_at = 0;
 	uwait_free(w);
 	CHECK(u_wait_until(UNOW) == 0 && u_wait_until(UNOW) == -EAGAIN);
@@ -208,7 +208,7 @@ static void claimed_elsewhere(unsigned us)
 	id = native(tells, (void *)(uintptr_t)us);
 	start_and_finish();
 	native_join(id);
-	CHECK(done == 1);
+	CHECK_IS(done, 1);
 }
 
 /*
@@ -231,13 +231,13 @@ static long passed;
 static void yields(int nr)
 {
 	while (nr-- > 0)
-		CHECK(SCHED(yield)() == 0);
+		CHECK_IS(SCHED(yield)(), 0);
 }
 
 static void locks(bool reads)
 {
-	CHECK((with == MUTEX ? umutex_lock(&mutex, UNEVER) : reads ?
-	       urw_read(&rw, UNEVER) : urw_write(&rw, UNEVER)) == 0);
+	CHECK_IS(with == MUTEX ? umutex_lock(&mutex, UNEVER) : reads ?
+		 urw_read(&rw, UNEVER) : urw_write(&rw, UNEVER), 0);
 }
 
 static void unlocks(void)
@@ -270,10 +270,10 @@ static void lock_before(void)
 	yields(2);
 	if (with == MUTEX) {
 		umutex_unlock(&mutex);
-		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK_IS(umutex_lock(&mutex, UNEVER), 0);
 		yields(2);
 	}
-	CHECK(passed == 0);
+	CHECK_IS(passed, 0);
 }
 
 static int waits_for_signal(utime_ns until)
@@ -285,8 +285,8 @@ static int waits_for_signal(utime_ns until)
 /* The caller holds the lock again: a reader keeps writers out. */
 static void check_locked(void)
 {
-	CHECK((with == MUTEX ? umutex_lock(&mutex, UNOW) :
-	       urw_write(&rw, UNOW)) == (with == READ ? -EAGAIN : -EDEADLK));
+	CHECK_IS(with == MUTEX ? umutex_lock(&mutex, UNOW) :
+		 urw_write(&rw, UNOW), with == READ ? -EAGAIN : -EDEADLK);
 }
 
 static int cond_waits(long n)
@@ -295,7 +295,7 @@ static int cond_waits(long n)
 	int rc;
 
 	if (way == CANCELLED) {
-		CHECK(uscope_begin(&s, UNEVER) == 0);
+		CHECK_IS(uscope_begin(&s, UNEVER), 0);
 		uscope_cancel(s);
 	}
 	calls = 0;
@@ -304,7 +304,7 @@ static int cond_waits(long n)
 			      way == PASSED ? 1 : UNEVER);
 	fails_at = 0;
 	if (s != NULL)
-		CHECK(uscope_end(&s) == -ECANCELED);
+		CHECK_IS(uscope_end(&s), -ECANCELED);
 	check_locked();
 	CHECK(rc == -ENOMEM ? passed == 0 : passed == 2);
 	return rc;
@@ -345,7 +345,7 @@ static long cond_needs(size_t before, size_t nob)
 		while (get(&passed) < 2)
 			yields(1);
 	}
-	CHECK(rc == wanted[way]);
+	CHECK_IS(rc, wanted[way]);
 	return n - 1;
 }
 
@@ -359,7 +359,8 @@ static void conditions(void *arg)
 		for (way = 0; way < WAYS; way++)
 			for (i = 0; i < COUNT(size); i++)
 				for (j = 0; j < COUNT(size); j++)
-					CHECK(cond_needs(size[i], size[j]) >= 2);
+					CHECK_THAT(cond_needs(size[i], size[j]),
+						   >=, 2);
 	CHECK(umutex_busy(&mutex) == 0 && urw_busy(&rw) == 0);
 	add(&done, 1);
 }
@@ -369,7 +370,7 @@ static void cannot_fail(void)
 	doing("conditions");
 	done = 0;
 	one_thread(1, conditions, NULL);
-	CHECK(done == 1);
+	CHECK_IS(done, 1);
 }
 
 int main(int argc, char **argv)
@@ -379,7 +380,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	utime_virtual(0);
 	one_thread(1, each, NULL);
-	CHECK(done == 1);
+	CHECK_IS(done, 1);
 	for (i = 0; i < 4; i++)
 		claimed_elsewhere(i * 1000);
 	cannot_fail();

@@ -104,10 +104,10 @@ static void check_node(int i, struct uwheel_node *n)
 	CHECK(t->t_tick == round_up(n->n_when) ||	/* W1 */
 	      (t->t_tick == wheel.h_base && round_up(n->n_when) < t->t_tick));
 	if (i < UWHEEL_SLOTS) {
-		CHECK(at == i);					/* W2 */
+		CHECK_IS(at, i);				/* W2 */
 		used[i / 64]++;
 	} else {
-		CHECK(at / 64 < wheel.h_below);			/* W4 */
+		CHECK_THAT(at / 64, <, wheel.h_below);		/* W4 */
 	}
 }
 
@@ -121,7 +121,7 @@ static int check_list(int i)
 	int nr = 0;
 
 	for (;; n = n->n_next) {
-		CHECK(n->n_prev == prev);			/* W5 */
+		CHECK_IS(n->n_prev, prev);			/* W5 */
 		check_node(i, n);
 		CHECK(i == UWHEEL_SLOTS || i >= 64 ||
 		      before < ((struct timer *)n)->t_seq);
@@ -142,8 +142,8 @@ static void check_wheel(void)
 		CHECK((wheel.h_last[i] != NULL) ==		/* W3 */
 		      (wheel.h_bits[i / 64] >> i % 64 & 1));
 	for (i = 0; i < UWHEEL_LEVELS; i++)
-		CHECK((wheel.h_bits[i] != 0) == (wheel.h_levels >> i & 1));
-	CHECK((wheel.h_last[UWHEEL_SLOTS] != NULL) == (wheel.h_below != 0));
+		CHECK_IS(wheel.h_bits[i] != 0, wheel.h_levels >> i & 1);
+	CHECK_IS(wheel.h_last[UWHEEL_SLOTS] != NULL, wheel.h_below != 0);
 	for (i = 0; i <= UWHEEL_SLOTS; i++)
 		nr += wheel.h_last[i] != NULL ? check_list(i) : 0;
 	for (i = 0; i < TIMERS; i++) {
@@ -178,8 +178,8 @@ static void check_next(void)
 	struct timer *first = earliest();
 	uint64_t next = uwheel_next(&wheel), exact = uwheel_next_exact(&wheel);
 
-	CHECK(next <= exact);
-	CHECK(exact <= (first ? time_of(first->t_tick) : UINT64_MAX));
+	CHECK_THAT(next, <=, exact);
+	CHECK_THAT(exact, <=, first ? time_of(first->t_tick) : UINT64_MAX);
 	CHECK(first || next == UINT64_MAX);
 }
 
@@ -190,7 +190,7 @@ static void begin(uint64_t at, int shift)
 	now = at;
 	uwheel_init(&wheel, now, shift);
 	CHECK(uwheel_empty(&wheel) && uwheel_next(&wheel) == UINT64_MAX);
-	CHECK(uwheel_take(&wheel, now) == NULL);
+	CHECK_IS(uwheel_take(&wheel, now), NULL);
 }
 
 static void start(struct timer *t, uint64_t when)
@@ -212,7 +212,7 @@ static void stop(struct timer *t)
 	stopped_moving += t->t_in && was != 0 &&
 		(wheel.h_below == 0 || place(t->t_tick) / 64 < was);
 	t->t_in = 0;
-	CHECK(t->t_node.n_prev == NULL);
+	CHECK_IS(t->t_node.n_prev, NULL);
 }
 
 /* Takes once, and compares. False: nothing, and nothing more is due. */
@@ -241,7 +241,7 @@ static void take_all(void)
 	int limit = 2 * TIMERS + 10 * TIMERS / UWHEEL_MOVES;
 
 	while (take()) {
-		CHECK(limit-- > 0);
+		CHECK_THAT(limit--, >, 0);
 		check_wheel();
 	}
 	check_wheel();
@@ -350,8 +350,8 @@ static void edges(int shift)
 		check_next();
 	}
 	/* Rounded up, the last are at 2^64 ns. */
-	CHECK(got == (shift == 0 ? 9 : 6));
-	CHECK(uwheel_empty(&wheel) == (shift == 0));
+	CHECK_IS(got, shift == 0 ? 9 : 6);
+	CHECK_IS(uwheel_empty(&wheel), shift == 0);
 	CHECK(shift == 0 || uwheel_next(&wheel) == UINT64_MAX);
 	for (i = 0; i < COUNT(when); i++)
 		stop(&timer[i]);
@@ -371,7 +371,7 @@ static void levels(void)
 			start(&timer[0], when);
 			check_wheel();
 			while ((now = uwheel_next(&wheel)) < when) {
-				CHECK(uwheel_take(&wheel, now - 1) == NULL);
+				CHECK_IS(uwheel_take(&wheel, now - 1), NULL);
 				take_all();
 			}
 			CHECK(timer[0].t_in && now == when);
@@ -399,12 +399,12 @@ static void bounded(int level)
 	now = from;
 	for (was = TIMERS; timer[TIMERS - 1].t_in; was = left()) {
 		(void)take();
-		CHECK(was - left() <= UWHEEL_MOVES);
+		CHECK_THAT(was - left(), <=, UWHEEL_MOVES);
 		CHECK(uwheel_next(&wheel) <= now || left() == 0);
 		check_wheel();
 		looks++;
 	}
-	CHECK(looks <= TIMERS / UWHEEL_MOVES + 1);
+	CHECK_THAT(looks, <=, TIMERS / UWHEEL_MOVES + 1);
 	now = from + 63;
 	for (i = 0; i < TIMERS - 1; i++) {
 		CHECK(timer[i].t_in);		/* first in, first out */
@@ -423,7 +423,7 @@ static void flood(void)
 		start(&timer[i], 64 * 64 + 70);
 	now = 64 * 64;
 	(void)take();
-	CHECK(left() == half - UWHEEL_MOVES);
+	CHECK_IS(left(), half - UWHEEL_MOVES);
 	for (i = half; wheel.h_below != 0; looks++) {
 		int n;
 
@@ -432,7 +432,7 @@ static void flood(void)
 		(void)take();
 		check_wheel();
 	}
-	CHECK(looks <= half / UWHEEL_MOVES / 2 + 1);
+	CHECK_THAT(looks, <=, half / UWHEEL_MOVES / 2 + 1);
 	now = 64 * 64 + 70;
 	take_all();
 	CHECK(uwheel_empty(&wheel));
@@ -452,7 +452,7 @@ static void above(void)
 	start(&timer[i + 1], 64 * 64 * 64);
 	start(&timer[i + 2], 64 * 64 + 63);
 	check_wheel();
-	CHECK(left() == UWHEEL_MOVES - 6 + 1);
+	CHECK_IS(left(), UWHEEL_MOVES - 6 + 1);
 	now = 64 * 64 * 64;
 	take_all();
 	CHECK(uwheel_empty(&wheel));
@@ -494,7 +494,7 @@ static void made_late(void)
 	memset(&timer[0], 0, sizeof timer[0]);
 	uwheel_init(&wheel, 1ull << 60, 16);
 	start(&timer[0], (1ull << 60) + 1);
-	CHECK(uwheel_next(&wheel) == (1ull << 60) + (1 << 16));
+	CHECK_IS(uwheel_next(&wheel), (1ull << 60) + (1 << 16));
 }
 
 /* Stops of the first, the last, an inner, and the only node of a cascade. */
@@ -513,7 +513,7 @@ static void stops(void)
 			CHECK(take() && left() == nr);
 			stop(&timer[UWHEEL_MOVES + i]);
 			stop(&timer[UWHEEL_MOVES + i]);
-			CHECK(left() == nr - 1);
+			CHECK_IS(left(), nr - 1);
 			check_wheel();
 			now += 64;
 			take_all();
@@ -545,6 +545,6 @@ int main(int argc, char **argv)
 	made_late();
 	for (i = 0; i < UWHEEL_LEVELS; i++)
 		CHECK(used[i] > 0 && moving[i] > 0);
-	CHECK(stopped_moving > 0);
+	CHECK_THAT(stopped_moving, >, 0);
 	return 0;
 }

@@ -38,7 +38,7 @@ static void waits_and_counts(void *arg)
 	if (seed % 4 == 0)
 		yield();
 	if (seed % 8 == 0)
-		CHECK(u_sleep(uafter(seed % 1000)) == 0);
+		CHECK_IS(u_sleep(uafter(seed % 1000)), 0);
 	add(&done, 1);
 }
 
@@ -52,7 +52,7 @@ static struct uchan *gate;
 
 static void waits_for_gate(void *arg)
 {
-	CHECK(uchan_recv(gate, NULL, UNEVER) == 0);
+	CHECK_IS(uchan_recv(gate, NULL, UNEVER), 0);
 	add(&done, 1);
 }
 
@@ -65,21 +65,21 @@ static void by_level(void *arg)
 	k = uwork_make(1, LEVELS, JOBS + 1);
 	CHECK(gate != NULL && k != NULL);
 	memset(order, 0, sizeof order);
-	CHECK(uwork_put(k, waits_for_gate, NULL, 0, UNOW) == 0);
+	CHECK_IS(uwork_put(k, waits_for_gate, NULL, 0, UNOW), 0);
 	/* From the least urgent on, so the order of puts is another. */
 	for (i = LEVELS; i-- > 0; )
 		for (j = 0; j < JOBS; j++)
-			CHECK(uwork_put(k, notes, (void *)(intptr_t)('0' + i),
-					i, UNOW) == 0);
-	CHECK(uchan_send(gate, NULL, UNEVER) == 0);
-	CHECK(uwork_drain(k, UNEVER) == 0);
-	CHECK(done == LEVELS * JOBS + 1);
+			CHECK_IS(uwork_put(k, notes,
+				 (void *)(intptr_t)('0' + i), i, UNOW), 0);
+	CHECK_IS(uchan_send(gate, NULL, UNEVER), 0);
+	CHECK_IS(uwork_drain(k, UNEVER), 0);
+	CHECK_IS(done, LEVELS * JOBS + 1);
 	for (i = 0; i < LEVELS * JOBS; i++)
-		CHECK(order[i + 1] == '0' + i / JOBS);
-	CHECK(uwork_put(k, notes, NULL, LEVELS, UNEVER) == -EINVAL);
-	CHECK(uwork_put(k, notes, NULL, -1, UNEVER) == -EINVAL);
-	CHECK(uwork_put(k, NULL, NULL, 0, UNEVER) == -EINVAL);
-	CHECK(uwork_free(k, UNEVER) == 0);
+		CHECK_IS(order[i + 1], '0' + i / JOBS);
+	CHECK_IS(uwork_put(k, notes, NULL, LEVELS, UNEVER), -EINVAL);
+	CHECK_IS(uwork_put(k, notes, NULL, -1, UNEVER), -EINVAL);
+	CHECK_IS(uwork_put(k, NULL, NULL, 0, UNEVER), -EINVAL);
+	CHECK_IS(uwork_free(k, UNEVER), 0);
 	uchan_free(gate);
 }
 
@@ -93,19 +93,19 @@ static void bounded(void *arg)
 	k = uwork_make(2, 1, 5);
 	CHECK(gate != NULL && k != NULL);
 	for (i = 0; i < 7; i++)
-		CHECK(uwork_put(k, waits_for_gate, NULL, 0, UNEVER) == 0);
+		CHECK_IS(uwork_put(k, waits_for_gate, NULL, 0, UNEVER), 0);
 	while (uwork_put(k, waits_for_gate, NULL, 0, UNOW) != -EAGAIN)
-		CHECK(i++ < 8);
-	CHECK(uwork_put(k, waits_for_gate, NULL, 0, uafter(UTIME_MS)) ==
-	      -ETIMEDOUT);
-	CHECK(uwork_drain(k, UNOW) == -EAGAIN);
-	CHECK(uwork_drain(k, uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(uwork_free(k, uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(uwork_put(k, counts, NULL, 0, UNEVER) == -EPIPE);
-	CHECK(done == 0);
+		CHECK_THAT(i++, <, 8);
+	CHECK_IS(uwork_put(k, waits_for_gate, NULL, 0, uafter(UTIME_MS)),
+		 -ETIMEDOUT);
+	CHECK_IS(uwork_drain(k, UNOW), -EAGAIN);
+	CHECK_IS(uwork_drain(k, uafter(UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(uwork_free(k, uafter(UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(uwork_put(k, counts, NULL, 0, UNEVER), -EPIPE);
+	CHECK_IS(done, 0);
 	while (i-- > 0)
-		CHECK(uchan_send(gate, NULL, UNEVER) == 0);
-	CHECK(uwork_free(k, UNEVER) == 0);
+		CHECK_IS(uchan_send(gate, NULL, UNEVER), 0);
+	CHECK_IS(uwork_free(k, UNEVER), 0);
 	uchan_free(gate);
 }
 
@@ -116,10 +116,10 @@ static void puts_jobs(void *arg)
 	int i;
 
 	for (i = 0; i < JOBS; i++)
-		CHECK(uwork_put(k, waits_and_counts,
-				(void *)((intptr_t)arg * JOBS + i), i % LEVELS,
-				UNEVER) == 0);
-	CHECK(uwork_drain(k, UNEVER) == 0);
+		CHECK_IS(uwork_put(k, waits_and_counts,
+			 (void *)((intptr_t)arg * JOBS + i), i % LEVELS,
+			 UNEVER), 0);
+	CHECK_IS(uwork_drain(k, UNEVER), 0);
 	add(&puts_ended, 1);
 }
 
@@ -156,14 +156,14 @@ static void from_all(void *arg)
 	for (i = 1; i < 6; i++)
 		make(i, puts_jobs, (void *)(intptr_t)i);
 	while (get(&puts_ended) < 6)
-		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
-	CHECK(uwork_drain(k, UNOW) == 0);
-	CHECK(get(&done) == 6 * JOBS);
+		CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
+	CHECK_IS(uwork_drain(k, UNOW), 0);
+	CHECK_IS(get(&done), 6 * JOBS);
 	native_join(id);
 	more = 0;
-	CHECK(uwork_put(k, puts_more, NULL, 2, UNEVER) == 0);
-	CHECK(uwork_free(k, UNEVER) == 0);
-	CHECK(get(&done) == 6 * JOBS + 1 + more);
+	CHECK_IS(uwork_put(k, puts_more, NULL, 2, UNEVER), 0);
+	CHECK_IS(uwork_free(k, UNEVER), 0);
+	CHECK_IS(get(&done), 6 * JOBS + 1 + more);
 }
 
 static void bad(void *arg)
@@ -182,7 +182,7 @@ static void tries(void *arg)
 
 	k = uwork_make(3, 2, 4);
 	if (k == NULL) {
-		CHECK(fail_told() > 0);
+		CHECK_THAT(fail_told(), >, 0);
 		return;
 	}
 	for (i = 0; i < 20; i++) {
@@ -196,23 +196,23 @@ static void tries(void *arg)
 	CHECK(rc == 0 ? get(&done) == accepted :
 	      rc == -EPIPE && get(&done) <= accepted);
 	if (rc != 0 || accepted < 20)
-		CHECK(fail_told() > 0);
+		CHECK_THAT(fail_told(), >, 0);
 }
 
 static void run(int p)
 {
 	if (SCHED(init)(p, 0) != 0) {
-		CHECK(fail_told() > 0);
+		CHECK_THAT(fail_told(), >, 0);
 		return;
 	}
 	done = 0;
 	if (try_make(0, tries, NULL) == NULL)
-		CHECK(fail_told() > 0);
+		CHECK_THAT(fail_told(), >, 0);
 	while (SCHED(start)() != 0) {
-		CHECK(fail_told() > 0);
+		CHECK_THAT(fail_told(), >, 0);
 		fail_rest();
 	}
-	CHECK(SCHED(fini)() == 0);
+	CHECK_IS(SCHED(fini)(), 0);
 }
 
 int main(int argc, char **argv)

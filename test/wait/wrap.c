@@ -24,11 +24,11 @@ static void wraps(unsigned room, unsigned before)
 	c->ch_head = room - before;
 	for (i = 0; i < EACH; i++) {
 		x = (unsigned char)i;
-		CHECK(uchan_send(c, &x, UNOW) == 0);
+		CHECK_IS(uchan_send(c, &x, UNOW), 0);
 	}
 	for (i = 0; i < EACH; i++)
 		CHECK(uchan_recv(c, &x, UNOW) == 0 && x == i);
-	CHECK(uchan_recv(c, &x, UNOW) == -EAGAIN);
+	CHECK_IS(uchan_recv(c, &x, UNOW), -EAGAIN);
 	uchan_free(c);
 }
 
@@ -39,8 +39,8 @@ static long next, over;
 static void in_turn(void *arg)
 {
 	while (!over) {
-		CHECK(next++ == (long)(intptr_t)arg);
-		CHECK(rr_yield() == 0);
+		CHECK_IS(next++, (long)(intptr_t)arg);
+		CHECK_IS(rr_yield(), 0);
 	}
 }
 
@@ -53,8 +53,8 @@ static void maker(void *arg)
 		if (k < FIRST)
 			continue;
 		next = 0;
-		CHECK(rr_yield() == 0);
-		CHECK(next == k + 1);
+		CHECK_IS(rr_yield(), 0);
+		CHECK_IS(next, k + 1);
 	}
 	over = 1;
 }
@@ -65,13 +65,13 @@ static void queue(unsigned before)
 	struct usched_queue *q;
 
 	next = over = 0;
-	CHECK(rr_init(1, 0) == 0);
+	CHECK_IS(rr_init(1, 0), 0);
 	q = &((struct uproc *)rr_sched(0))->p_queue;
 	q->q_head = q->q_tail = UINT_MAX - before;
 	CHECK(rr_thread_init(maker, NULL) != NULL);
-	CHECK(rr_start() == 0);
-	CHECK(rr_fini() == 0);
-	CHECK(next == THREADS);
+	CHECK_IS(rr_start(), 0);
+	CHECK_IS(rr_fini(), 0);
+	CHECK_IS(next, THREADS);
 }
 
 /* A pool of so many workers makes none of them. */
@@ -93,10 +93,10 @@ static void pool(void *arg)
 
 static void pools(void)
 {
-	CHECK(rr_init(1, 0) == 0);
+	CHECK_IS(rr_init(1, 0), 0);
 	CHECK(rr_thread_init(pool, NULL) != NULL);
-	CHECK(rr_start() == 0);
-	CHECK(rr_fini() == 0);
+	CHECK_IS(rr_start(), 0);
+	CHECK_IS(rr_fini(), 0);
 }
 
 /* Counts that are no such, or too large, are refused. */
@@ -107,10 +107,10 @@ static void counts(void)
 
 	CHECK(uwait_make(UWAIT_OTHER, NULL, SIZE_MAX) == NULL &&
 	      errno == EINVAL);
-	CHECK(ubarrier_wait(&none, UNOW) == -EINVAL);
-	CHECK(ubarrier_wait(&most, UNOW) == -EINVAL);
+	CHECK_IS(ubarrier_wait(&none, UNOW), -EINVAL);
+	CHECK_IS(ubarrier_wait(&most, UNOW), -EINVAL);
 	most.br_nr = USYNC_MOST;
-	CHECK(ubarrier_wait(&most, UNOW) == -EAGAIN);
+	CHECK_IS(ubarrier_wait(&most, UNOW), -EAGAIN);
 }
 
 int main(int argc, char **argv)

@@ -60,7 +60,8 @@ one() { # test
 	case $rc in
 	0)	;;
 	77)	echo "skipped: $(tail -n 1 "$dir/log")" ;;
-	*)	echo "status $rc: $(tail -n 1 "$dir/log")" ;;
+	*)	echo "status $rc: $(grep -a -m 1 'CHECK(' "$dir/log" ||
+			tail -n 1 "$dir/log")" ;;
 	esac
 }
 

@@ -109,7 +109,7 @@ static void *alloc(struct usched *s, int size)
 
 static void drop(struct usched *s, void *buf, int size)
 {
-	CHECK(s == &sched);
+	CHECK_IS(s, &sched);
 	held -= size;
 	memset(buf, 0xdb, size);
 	free(buf);
@@ -141,8 +141,8 @@ static unsigned walk(const struct frame *f)
 	unsigned sum = 0;
 
 	for (; f != NULL; f = f->f_up) {
-		CHECK(f->f_self == f);
-		CHECK(f->f_depth == (f->f_up ? f->f_up->f_depth + 1 : 0));
+		CHECK_IS(f->f_self, f);
+		CHECK_IS(f->f_depth, f->f_up ? f->f_up->f_depth + 1 : 0);
 		sum = check_hash(sum, f->f_sum);
 	}
 	return sum;
@@ -238,7 +238,7 @@ static void begin(void *arg)
 {
 	struct frame f = { &f, NULL, 0, 0 };
 
-	CHECK(running() == arg);
+	CHECK_IS(running(), arg);
 	say("begins", running()->t_steps);
 	live(&f, 0);
 	finish("returns");
@@ -272,14 +272,14 @@ static void program(void)
 	while (left() != 0) {
 		printf("%d left\n", left());
 		usched_run(&sched);
-		CHECK(ustack_self() == NULL);
+		CHECK_IS(ustack_self(), NULL);
 	}
 	for (i = 0; i < nr; i++) {
 		if (thread[i].t_stack.u_stack != NULL)
 			drop(&sched, thread[i].t_stack.u_stack,
 			     thread[i].t_stack.u_len);
 	}
-	CHECK(held == 0);
+	CHECK_IS(held, 0);
 #if defined(LANES)
 	usched_fini(&sched);
 #endif
@@ -289,12 +289,13 @@ int main(int argc, char **argv)
 {
 	unsigned first, n;
 
-	CHECK(argc == 4);
+	CHECK_IS(argc, 4);
 	check_start(1, argv);
 	first = (unsigned)atoi(argv[1]);
 	fails = atoi(argv[3]);
 	for (n = 0; n < (unsigned)atoi(argv[2]); n++) {
 		check_seed = seed = first + n;
+		check_again("%s %u 1 %d", argv[0], seed, fails);
 		program();
 	}
 	return 0;

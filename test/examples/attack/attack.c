@@ -65,8 +65,8 @@ static void resets(long rounds)
 			peer_dial(&p, 1);
 			peer_send(&p, text, peer_request(text, PEER_BIG));
 			if (i > 0)
-				CHECK(recv(p.p_fd, p.p_room, 1 + i % PEER_ROOM,
-					   0) > 0);
+				CHECK_THAT(recv(p.p_fd, p.p_room, 1 + i %
+					   PEER_ROOM, 0), >, 0);
 			peer_reset(&p);
 		}
 	}
@@ -83,13 +83,13 @@ static void cuts(long rounds)
 			CHECK(peer_send(&p, head, i));
 			usleep(PAUSE);
 			CHECK(peer_send(&p, head + i, head_size - i));
-			CHECK(peer_answer(&p, 3) == 200);
+			CHECK_IS(peer_answer(&p, 3), 200);
 		}
 		for (i = 0; i < head_size; i++) {
 			CHECK(peer_send(&p, head + i, 1));
 			usleep(PAUSE);
 		}
-		CHECK(peer_answer(&p, 3) == 200);
+		CHECK_IS(peer_answer(&p, 3), 200);
 	}
 	peer_close(&p);
 }
@@ -110,9 +110,9 @@ static void half(long rounds)
 		for (i = 0; i < PEER_FILES; i++) {
 			peer_dial(&p, 0);
 			CHECK(peer_send(&p, head, head_size));
-			CHECK(shutdown(p.p_fd, SHUT_WR) == 0);
-			CHECK(peer_answer(&p, 3) == 200);
-			CHECK(peer_answer(&p, PEER_NONE) == PEER_END);
+			CHECK_IS(shutdown(p.p_fd, SHUT_WR), 0);
+			CHECK_IS(peer_answer(&p, 3), 200);
+			CHECK_IS(peer_answer(&p, PEER_NONE), PEER_END);
 			peer_close(&p);
 		}
 	}
@@ -279,7 +279,7 @@ static void flood(long connections)
 	}
 	good_wait(GOOD_REQUESTS);
 	for (i = 0; i < connections; i++) {
-		CHECK(peer_answer(&all[i], i % 10) == 200);
+		CHECK_IS(peer_answer(&all[i], i % 10), 200);
 		peer_close(&all[i]);
 	}
 	free(all);
@@ -352,7 +352,7 @@ static void unread(long connections)
 			n = peer_request(text, i % SMALL);
 			if (i == nr - 1)
 				CHECK(peer_send(&p, text + n - left, left));
-			CHECK(peer_answer(&p, i % SMALL) == 200);
+			CHECK_IS(peer_answer(&p, i % SMALL), 200);
 		}
 		peer_close(&p);
 	}

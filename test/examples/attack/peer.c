@@ -51,7 +51,7 @@ void peer_make_files(const char *folder)
 		CHECK((f = fopen(path, "w")) != NULL);
 		for (i = 0; i < peer_file_size(file); i++)
 			putc(byte_of(file, i), f);
-		CHECK(fclose(f) == 0);
+		CHECK_IS(fclose(f), 0);
 	}
 }
 
@@ -71,22 +71,22 @@ void peer_dial(struct peer *p, int room)
 
 	p->p_at = p->p_nr = 0;
 	p->p_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	CHECK(p->p_fd >= 0);
+	CHECK_THAT(p->p_fd, >=, 0);
 	io_nodelay(p->p_fd, AF_INET);
 	if (room > 0) {
 		setsockopt(p->p_fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
 		setsockopt(p->p_fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
 	}
-	CHECK(setsockopt(p->p_fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
-			 sizeof patience) == 0);
-	CHECK(setsockopt(p->p_fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
-			 sizeof patience) == 0);
-	CHECK(connect(p->p_fd, &peer_server.a_any, peer_server_len) == 0);
+	CHECK_IS(setsockopt(p->p_fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
+		 sizeof patience), 0);
+	CHECK_IS(setsockopt(p->p_fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
+		 sizeof patience), 0);
+	CHECK_IS(connect(p->p_fd, &peer_server.a_any, peer_server_len), 0);
 }
 
 void peer_close(struct peer *p)
 {
-	CHECK(close(p->p_fd) == 0);
+	CHECK_IS(close(p->p_fd), 0);
 	p->p_fd = -1;
 }
 
@@ -94,8 +94,8 @@ void peer_reset(struct peer *p)
 {
 	struct linger reset = { 1, 0 };
 
-	CHECK(setsockopt(p->p_fd, SOL_SOCKET, SO_LINGER, &reset,
-			 sizeof reset) == 0);
+	CHECK_IS(setsockopt(p->p_fd, SOL_SOCKET, SO_LINGER, &reset,
+		 sizeof reset), 0);
 	peer_close(p);
 }
 
@@ -112,7 +112,7 @@ bool peer_send(struct peer *p, const char *bytes, size_t n)
 		did = send(p->p_fd, bytes, n, MSG_NOSIGNAL);
 		if (did < 0 && was_reset())
 			return false;
-		CHECK(did > 0);		/* else the server takes no bytes */
+		CHECK_THAT(did, >, 0);	/* else the server takes no bytes */
 	}
 	return true;
 }
@@ -124,11 +124,11 @@ static ssize_t more(struct peer *p)
 
 	memmove(p->p_room, p->p_room + p->p_at, p->p_nr);
 	p->p_at = 0;
-	CHECK(p->p_nr < PEER_ROOM);
+	CHECK_THAT(p->p_nr, <, PEER_ROOM);
 	did = recv(p->p_fd, p->p_room + p->p_nr, PEER_ROOM - p->p_nr, 0);
 	if (did < 0 && was_reset())
 		return PEER_RESET;
-	CHECK(did >= 0);		/* else the server does not answer */
+	CHECK_THAT(did, >=, 0);		/* else the server does not answer */
 	p->p_nr += did;
 	return did;
 }
@@ -144,7 +144,7 @@ static int take_body(struct peer *p, int file, long length)
 			return did;
 		n = length - at < (long)p->p_nr ? length - at : (long)p->p_nr;
 		for (i = 0; i < n && file != PEER_NONE; i++)
-			CHECK(p->p_room[p->p_at + i] == byte_of(file, at + i));
+			CHECK_IS(p->p_room[p->p_at + i], byte_of(file, at + i));
 		at += n;
 		p->p_at += n;
 		p->p_nr -= n;
@@ -167,9 +167,9 @@ int peer_answer(struct peer *p, int file)
 	p->p_at += n;
 	p->p_nr -= n;
 	if (h.h_status == 200 && file != PEER_NONE)
-		CHECK(h.h_length == peer_file_size(file));
+		CHECK_IS(h.h_length, peer_file_size(file));
 	did = take_body(p, h.h_status == 200 ? file : PEER_NONE, h.h_length);
-	CHECK(did != PEER_END);
+	CHECK_THAT(did, !=, PEER_END);
 	return did == PEER_RESET ? PEER_RESET : h.h_status;
 }
 
@@ -198,7 +198,7 @@ int peer_exchange(struct peer *p, const char *bytes, size_t n)
 	ssize_t did = 1;
 
 	while (did > 0) {
-		CHECK(poll(&f, 1, PATIENCE * 1000) > 0);
+		CHECK_THAT(poll(&f, 1, PATIENCE * 1000), >, 0);
 		if (f.revents & POLLOUT && n > 0) {
 			did = send(p->p_fd, bytes, n,
 				   MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -228,7 +228,7 @@ static void good_dial(struct peer *p)
 
 	peer_dial(p, 0);
 	CHECK(peer_send(p, text, peer_request(text, 0)));
-	CHECK(peer_answer(p, 0) == 200);
+	CHECK_IS(peer_answer(p, 0), 200);
 }
 
 static bool is_set(const bool *flag)
@@ -255,7 +255,7 @@ static long batch(struct peer *all, int connections, unsigned *state)
 	}
 	for (i = 0; i < connections; nr += depth[i++])
 		for (j = 0; j < depth[i]; j++)
-			CHECK(peer_answer(&all[i], file[i][j]) == 200);
+			CHECK_IS(peer_answer(&all[i], file[i][j]), 200);
 	return nr;
 }
 
@@ -305,9 +305,9 @@ void good_start(bool stays)
 {
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(shared != MAP_FAILED);
+	CHECK_THAT(shared, !=, MAP_FAILED);
 	good = fork();
-	CHECK(good >= 0);
+	CHECK_THAT(good, >=, 0);
 	if (good == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		alarm(0);	/* its parent has the watchdog */

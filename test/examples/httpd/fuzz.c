@@ -93,7 +93,7 @@ static struct result read_by(const char *text, int n, int at, int step)
 
 static void check_span(struct http_span s, int rc)
 {
-	CHECK(s.s_at + s.s_len <= rc);
+	CHECK_THAT(s.s_at + s.s_len, <=, rc);
 }
 
 /* Checks what must hold for each head that was accepted. */
@@ -109,7 +109,7 @@ static void check_head(const char *text, const struct result *r)
 	CHECK(memcmp(text + r->r_rc - 4, "\r\n\r\n", 4) == 0);
 	for (i = 0; i < r->r_rc; i++) {
 		CHECK(text[i] != 0);
-		CHECK((text[i] == '\n') == (i > 0 && text[i - 1] == '\r'));
+		CHECK_IS(text[i] == '\n', i > 0 && text[i - 1] == '\r');
 		CHECK(text[i] != '\n' || i + 1 == r->r_rc ||
 		      (text[i + 1] != ' ' && text[i + 1] != '\t'));
 	}
@@ -158,9 +158,9 @@ static void check_length(int line, int n, int rc)
 	memcpy(text + n - 4, "\r\n\r\n", 4);
 	check_text(text, n, n / 64);
 	r = read_by(text, n, n - 1, 1);
-	CHECK(r.r_rc == rc);
+	CHECK_IS(r.r_rc, rc);
 	r = read_by(text, n, line - 1, 1);
-	CHECK(r.r_rc == rc);
+	CHECK_IS(r.r_rc, rc);
 }
 
 /* Puts bytes into a text of n bytes, in place of `out` of them. */
@@ -206,11 +206,12 @@ int main(int argc, char **argv)
 	int i, n;
 
 	check_start(argc > 2 ? 2 : 1, argc > 2 ? argv + 1 : argv);
+	check_again("%s %s %u", argv[0], argc > 1 ? argv[1] : "1", check_seed);
 	until = check_cpu() + (argc > 1 ? atol(argv[1]) : 1) * 1000000;
 	for (i = 0; i < COUNT(head); i++) {
 		n = strlen(head[i].h_text);
 		check_text(head[i].h_text, n, 1);
-		CHECK(read_by(head[i].h_text, n, n, 1).r_rc == head[i].h_rc);
+		CHECK_IS(read_by(head[i].h_text, n, n, 1).r_rc, head[i].h_rc);
 	}
 	check_length(HTTP_LINE, HTTP_HEAD, HTTP_HEAD);
 	check_length(HTTP_LINE + 1, HTTP_HEAD, -414);

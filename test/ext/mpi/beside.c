@@ -22,12 +22,12 @@ static void receives(void *arg)
 	int i, token;
 
 	for (i = 0; i < rounds; i++) {
-		CHECK(MPI_Recv(&token, 1, MPI_INT, (rank + ranks - 1) % ranks,
-			       0, MPI_COMM_WORLD, MPI_STATUS_IGNORE) ==
-		      MPI_SUCCESS);
-		CHECK(token == i + (rank == 0));
-		CHECK(u_write_all(ends[1], &token, sizeof token, UNEVER) ==
-		      (ssize_t)sizeof token);
+		CHECK_IS(MPI_Recv(&token, 1, MPI_INT, (rank + ranks - 1) %
+			 ranks, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+			 MPI_SUCCESS);
+		CHECK_IS(token, i + (rank == 0));
+		CHECK_IS(u_write_all(ends[1], &token, sizeof token, UNEVER),
+			 (ssize_t)sizeof token);
 	}
 }
 
@@ -37,23 +37,24 @@ static void sends(void *arg)
 
 	for (i = 0; i < rounds; i++) {
 		if (rank != 0 || i != 0)
-			CHECK(u_read_all(ends[0], &token, sizeof token,
-					 UNEVER) == (ssize_t)sizeof token);
+			CHECK_IS(u_read_all(ends[0], &token, sizeof token,
+				 UNEVER), (ssize_t)sizeof token);
 		if (rank == 0 && i % 50 == 49)
-			CHECK(u_sleep(uafter(20 * UTIME_MS)) == 0);
+			CHECK_IS(u_sleep(uafter(20 * UTIME_MS)), 0);
 		token = i + (rank == ranks - 1);
-		CHECK(MPI_Send(&token, 1, MPI_INT, (rank + 1) % ranks, 0,
-			       MPI_COMM_WORLD) == MPI_SUCCESS);
+		CHECK_IS(MPI_Send(&token, 1, MPI_INT, (rank + 1) % ranks, 0,
+			 MPI_COMM_WORLD), MPI_SUCCESS);
 	}
 	if (rank == 0)
-		CHECK(u_read_all(ends[0], &token, sizeof token, UNEVER) > 0);
+		CHECK_THAT(u_read_all(ends[0], &token, sizeof token, UNEVER), >,
+			   0);
 	done = 1;
 }
 
 static void sleeps(void *arg)
 {
 	while (get(&done) == 0) {
-		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+		CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 		slept++;
 	}
 }
@@ -62,13 +63,13 @@ int main(int argc, char **argv)
 {
 	mpi_start(&argc, &argv);
 	rounds = argc > 1 ? atoi(argv[1]) : 100;
-	CHECK(pipe(ends) == 0);
+	CHECK_IS(pipe(ends), 0);
 	begin(1, 0);
 	make(0, receives, NULL);
 	make(0, sends, NULL);
 	make(0, sleeps, NULL);
 	start_and_finish();
-	CHECK(slept > 0);
+	CHECK_THAT(slept, >, 0);
 	mpi_end();
 	return 0;
 }

@@ -53,7 +53,7 @@ static void expect(const struct test *t, const int *at, int from, int to)
 	int i;
 
 	for (i = 0; i < N; i++)
-		CHECK(at[i] == value(t, from, to, i));
+		CHECK_IS(at[i], value(t, from, to, i));
 }
 
 #define OK(call)	CHECK((call) == MPI_SUCCESS)
@@ -67,7 +67,7 @@ static void send_recv(struct test *t)
 	if (rank == 0)
 		OK(MPI_Ssend(out, N, MPI_INT, t->t_next, 1, t->t_comm));
 	OK(MPI_Recv(in, N, MPI_INT, MPI_ANY_SOURCE, 1, t->t_comm, &st));
-	CHECK(st.MPI_SOURCE == t->t_before);
+	CHECK_IS(st.MPI_SOURCE, t->t_before);
 	expect(t, in, t->t_before, rank);
 	if (rank != 0)
 		OK(MPI_Send(out, N, MPI_INT, t->t_next, 1, t->t_comm));
@@ -105,8 +105,8 @@ static void gaps(struct test *t)
 	OK(MPI_Sendrecv(out, 1, type, t->t_next, 4, in, 1, type, t->t_before,
 			4, t->t_comm, MPI_STATUS_IGNORE));
 	for (i = 0; i < 2 * N; i++)
-		CHECK(in[i] == (i % 2 == 0 ?
-			value(t, t->t_before, rank, i / 2) : -2));
+		CHECK_IS(in[i], i % 2 == 0 ? value(t, t->t_before, rank, i / 2)
+			 : -2);
 	OK(MPI_Type_free(&type));
 }
 
@@ -127,7 +127,7 @@ static void probes(struct test *t)
 	OK(MPI_Recv(in, nr, MPI_INT, st.MPI_SOURCE, 5, t->t_comm, &st));
 	expect(t, in, t->t_before, rank);
 	OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
-	CHECK(r == MPI_REQUEST_NULL);
+	CHECK_IS(r, MPI_REQUEST_NULL);
 	OK(MPI_Isend(kept, N, MPI_INT, t->t_next, 6, t->t_comm, &r));
 	OK(MPI_Mprobe(MPI_ANY_SOURCE, 6, t->t_comm, &m, &st));
 	OK(MPI_Mrecv(in, N, MPI_INT, &m, MPI_STATUS_IGNORE));
@@ -146,7 +146,7 @@ static void wait_for_all(struct test *t, MPI_Request r[8])
 	case 0:
 		OK(MPI_Waitall(8, r, st));
 		for (i = 0; i < 4; i++)
-			CHECK(st[i].MPI_TAG == 10 + i);
+			CHECK_IS(st[i].MPI_TAG, 10 + i);
 		break;
 	case 1:
 		for (left = 8; left > 0; left--) {
@@ -154,7 +154,7 @@ static void wait_for_all(struct test *t, MPI_Request r[8])
 			CHECK(i >= 0 && i < 8 && r[i] == MPI_REQUEST_NULL);
 		}
 		OK(MPI_Waitany(8, r, &i, st));
-		CHECK(i == MPI_UNDEFINED);
+		CHECK_IS(i, MPI_UNDEFINED);
 		break;
 	default:
 		for (left = 8; left > 0; left -= done) {
@@ -162,10 +162,10 @@ static void wait_for_all(struct test *t, MPI_Request r[8])
 			CHECK(done > 0 && done <= left);
 		}
 		OK(MPI_Waitsome(8, r, &done, index, MPI_STATUSES_IGNORE));
-		CHECK(done == MPI_UNDEFINED);
+		CHECK_IS(done, MPI_UNDEFINED);
 	}
 	for (i = 0; i < 8; i++)
-		CHECK(r[i] == MPI_REQUEST_NULL);
+		CHECK_IS(r[i], MPI_REQUEST_NULL);
 }
 
 /* Several requests at once: buffers on the heap, arrays on the stack. */
@@ -207,11 +207,11 @@ static void persistent(struct test *t)
 		memset(buf + N, 0, N * sizeof *buf);
 		OK(MPI_Startall(2, r));
 		OK(MPI_Wait(&r[1], &st));
-		CHECK(st.MPI_SOURCE == t->t_before);
+		CHECK_IS(st.MPI_SOURCE, t->t_before);
 		expect(t, buf + N, t->t_before, rank);
 		OK(MPI_Wait(&r[0], MPI_STATUS_IGNORE));
 		OK(MPI_Wait(&r[1], MPI_STATUS_IGNORE));
-		CHECK(r[1] != MPI_REQUEST_NULL);
+		CHECK_THAT(r[1], !=, MPI_REQUEST_NULL);
 	}
 	OK(MPI_Request_free(&r[0]));
 	OK(MPI_Request_free(&r[1]));
@@ -230,15 +230,15 @@ static void reductions(struct test *t)
 		in[i] = (rank + 1) * (i + 1), out[i] = -1;
 	OK(MPI_Reduce(in, out, N, MPI_INT, MPI_SUM, root, t->t_comm));
 	for (i = 0; i < N; i++)
-		CHECK(out[i] == (rank == root ? sum * (i + 1) : -1));
+		CHECK_IS(out[i], rank == root ? sum * (i + 1) : -1);
 	OK(MPI_Allreduce(in, out, N, MPI_INT, MPI_SUM, t->t_comm));
 	for (i = 0; i < N; i++)
-		CHECK(out[i] == sum * (i + 1));
+		CHECK_IS(out[i], sum * (i + 1));
 	OK(MPI_Allreduce(MPI_IN_PLACE, in, N, MPI_INT, MPI_SUM, t->t_comm));
 	for (i = 0; i < N; i++)
-		CHECK(in[i] == sum * (i + 1));
+		CHECK_IS(in[i], sum * (i + 1));
 	OK(MPI_Scan(&mine, &some, 1, MPI_INT, MPI_SUM, t->t_comm));
-	CHECK(some == (rank + 1) * (rank + 2) / 2);
+	CHECK_IS(some, (rank + 1) * (rank + 2) / 2);
 	some = 0;
 	OK(MPI_Exscan(&mine, &some, 1, MPI_INT, MPI_SUM, t->t_comm));
 	CHECK(rank == 0 || some == rank * (rank + 1) / 2);
@@ -246,7 +246,7 @@ static void reductions(struct test *t)
 		all[i] = i * (rank + 1);
 	OK(MPI_Reduce_scatter_block(all, &some, 1, MPI_INT, MPI_SUM,
 				    t->t_comm));
-	CHECK(some == rank * sum);
+	CHECK_IS(some, rank * sum);
 }
 
 static void bcast(struct test *t)
@@ -297,20 +297,20 @@ static void gathers_v(struct test *t)
 		       root, t->t_comm));
 	for (i = 0; rank == root && i < ranks; i++)
 		for (k = 0; k <= N; k++)
-			CHECK(all[at[i] + k] ==
-			      (k < counts[i] ? value(t, i, 0, k) : -1));
+			CHECK_IS(all[at[i] + k], k < counts[i] ?
+				 value(t, i, 0, k) : -1);
 	memset(mine, 0, sizeof mine);
 	OK(MPI_Scatterv(all, counts, at, MPI_INT, mine, counts[rank], MPI_INT,
 			root, t->t_comm));
 	for (k = 0; k < counts[rank]; k++)
-		CHECK(mine[k] == value(t, rank, 0, k));
+		CHECK_IS(mine[k], value(t, rank, 0, k));
 	memset(all, -1, sizeof all);
 	OK(MPI_Allgatherv(mine, counts[rank], MPI_INT, all, counts, at,
 			  MPI_INT, t->t_comm));
 	for (i = 0; i < ranks; i++)
 		for (k = 0; k <= N; k++)
-			CHECK(all[at[i] + k] ==
-			      (k < counts[i] ? value(t, i, 0, k) : -1));
+			CHECK_IS(all[at[i] + k], k < counts[i] ?
+				 value(t, i, 0, k) : -1);
 }
 
 static void alltoalls(struct test *t)
@@ -357,13 +357,13 @@ static void truncation(struct test *t)
 	OK(MPI_Isend(kept, N, MPI_INT, t->t_next, 7, t->t_comm, &r));
 	rc = MPI_Recv(in, N - 1, MPI_INT, t->t_before, 7, t->t_comm,
 		      MPI_STATUS_IGNORE);
-	CHECK(rc != MPI_SUCCESS);
+	CHECK_THAT(rc, !=, MPI_SUCCESS);
 	OK(MPI_Error_class(rc, &class));
-	CHECK(class == MPI_ERR_TRUNCATE);
+	CHECK_IS(class, MPI_ERR_TRUNCATE);
 	OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
 	free(kept);
 	rc = MPI_Send(&class, 1, MPI_INT, ranks + 7, 0, t->t_comm);
-	CHECK(rc != MPI_SUCCESS);
+	CHECK_THAT(rc, !=, MPI_SUCCESS);
 }
 
 /* Nothing has been sent: each wait ends by its deadline. *r goes on. */
@@ -374,19 +374,19 @@ static void too_early(struct test *t, MPI_Request *r)
 	MPI_Message m;
 	MPI_Status st;
 
-	CHECK(u_mpi_recv(in, N, MPI_INT, t->t_before, 8, t->t_comm, &st,
-			 UNOW) == -EAGAIN);
-	CHECK(u_mpi_recv(in, N, MPI_INT, t->t_before, 8, t->t_comm, &st,
-			 uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(u_mpi_recv(in, N, MPI_INT, t->t_before, 8, t->t_comm, &st,
-			 -1) == -EINVAL);
-	CHECK(u_mpi_mprobe(t->t_before, 8, t->t_comm, &m, &st, UNOW) ==
-	      -EAGAIN);
-	CHECK(u_mpi_wait(r, &st, uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(u_mpi_waitall(2, two, MPI_STATUSES_IGNORE, uafter(UTIME_MS)) ==
-	      -ETIMEDOUT);
-	CHECK(u_mpi_waitsome(2, two, &done, index, MPI_STATUSES_IGNORE,
-			     uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK_IS(u_mpi_recv(in, N, MPI_INT, t->t_before, 8, t->t_comm, &st,
+		 UNOW), -EAGAIN);
+	CHECK_IS(u_mpi_recv(in, N, MPI_INT, t->t_before, 8, t->t_comm, &st,
+		 uafter(UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(u_mpi_recv(in, N, MPI_INT, t->t_before, 8, t->t_comm, &st, -1),
+		 -EINVAL);
+	CHECK_IS(u_mpi_mprobe(t->t_before, 8, t->t_comm, &m, &st, UNOW),
+		 -EAGAIN);
+	CHECK_IS(u_mpi_wait(r, &st, uafter(UTIME_MS)), -ETIMEDOUT);
+	CHECK_IS(u_mpi_waitall(2, two, MPI_STATUSES_IGNORE, uafter(UTIME_MS)),
+		 -ETIMEDOUT);
+	CHECK_IS(u_mpi_waitsome(2, two, &done, index, MPI_STATUSES_IGNORE,
+		 uafter(UTIME_MS)), -ETIMEDOUT);
 	CHECK(*r != MPI_REQUEST_NULL && two[0] == *r);
 }
 
@@ -446,12 +446,12 @@ static void canceled(struct test *t)
 	*kept = *t;
 	h->h_test = kept;
 	h->h_rc   = 1;
-	CHECK(uscope_begin(&s, UNEVER) == 0);
-	CHECK(uscope_go(s, receives, h) == 0);
-	CHECK(u_sleep(uafter(100 * UTIME_US)) == 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
+	CHECK_IS(uscope_go(s, receives, h), 0);
+	CHECK_IS(u_sleep(uafter(100 * UTIME_US)), 0);
 	uscope_cancel(s);
 	(void)uscope_end(&s);
-	CHECK(h->h_rc == -ECANCELED);
+	CHECK_IS(h->h_rc, -ECANCELED);
 	OK(MPI_Barrier(t->t_comm));
 	put(t, out, rank, t->t_next);
 	OK(MPI_Sendrecv(out, N, MPI_INT, t->t_next, 20, in, N, MPI_INT,
@@ -538,7 +538,7 @@ int main(int argc, char **argv)
 	procs   = argc > 2 ? atoi(argv[2]) : 1;
 	rounds  = argc > 3 ? atoi(argv[3]) : 2;
 	several = procs > 1;
-	CHECK(ranks <= RANKS);
+	CHECK_THAT(ranks, <=, RANKS);
 	/* Gives all ranks the same order. */
 	OK(MPI_Bcast(&check_seed, 1, MPI_UNSIGNED, 0, MPI_COMM_WORLD));
 	OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -551,7 +551,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < threads; i++)
 		make(i, member, (void *)(intptr_t)i);
 	start_and_finish();
-	CHECK(ended == threads);
+	CHECK_IS(ended, threads);
 	for (i = 0; i < threads; i++)
 		OK(MPI_Comm_free(&comms[i]));
 	mpi_end();

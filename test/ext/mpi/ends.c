@@ -23,21 +23,20 @@ static void waits(void *arg)
 {
 	int i = (int)(intptr_t)arg;
 
-	CHECK(MPI_Irecv(&in[i], 1, MPI_INT, 1, i, MPI_COMM_WORLD,
-			&request[i]) == MPI_SUCCESS);
-	CHECK(u_mpi_wait(&request[i], MPI_STATUS_IGNORE, IS("finalize") ?
-			 uafter((i == 0 ? 300 : 600) * UTIME_MS) : UNEVER) ==
-	      -ETIMEDOUT);
+	CHECK_IS(MPI_Irecv(&in[i], 1, MPI_INT, 1, i, MPI_COMM_WORLD,
+		 &request[i]), MPI_SUCCESS);
+	CHECK_IS(u_mpi_wait(&request[i], MPI_STATUS_IGNORE, IS("finalize") ?
+		 uafter((i == 0 ? 300 : 600) * UTIME_MS) : UNEVER), -ETIMEDOUT);
 	if (i == 0)
-		CHECK(umpi_print(STDERR_FILENO) == WAITERS - 1);
-	CHECK(MPI_Cancel(&request[i]) == MPI_SUCCESS);
-	CHECK(MPI_Wait(&request[i], MPI_STATUS_IGNORE) == MPI_SUCCESS);
+		CHECK_IS(umpi_print(STDERR_FILENO), WAITERS - 1);
+	CHECK_IS(MPI_Cancel(&request[i]), MPI_SUCCESS);
+	CHECK_IS(MPI_Wait(&request[i], MPI_STATUS_IGNORE), MPI_SUCCESS);
 	ended++;
 }
 
 static void ends(void *arg)
 {
-	CHECK(u_sleep(uafter(100 * UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(100 * UTIME_MS)), 0);
 	if (IS("exit"))
 		exit(0);
 	if (IS("fails"))

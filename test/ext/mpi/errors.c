@@ -33,9 +33,9 @@ static void handler(MPI_Comm *comm, int *code, ...)
 	int class, same;
 
 	OK(MPI_Error_class(*code, &class));
-	CHECK(class == MPI_ERR_TRUNCATE);
+	CHECK_IS(class, MPI_ERR_TRUNCATE);
 	OK(MPI_Comm_compare(*comm, special, &same));
-	CHECK(same == MPI_IDENT);
+	CHECK_IS(same, MPI_IDENT);
 	calls++;
 	calls_outside += ustack_self() == NULL;
 }
@@ -66,19 +66,19 @@ static int wait_for_two(int nr, int tag)
 	OK(MPI_Irecv(&buffer[4 * nr + 1], 2, MPI_INT, 1, tag, special, &r[1]));
 	if (tag % 2 == 0) {
 		rc = MPI_Waitall(2, r, st);
-		CHECK(class_of(rc) == MPI_ERR_IN_STATUS);
-		CHECK(class_of(st[0].MPI_ERROR) == MPI_ERR_TRUNCATE);
-		CHECK(st[1].MPI_ERROR == MPI_SUCCESS);
+		CHECK_IS(class_of(rc), MPI_ERR_IN_STATUS);
+		CHECK_IS(class_of(st[0].MPI_ERROR), MPI_ERR_TRUNCATE);
+		CHECK_IS(st[1].MPI_ERROR, MPI_SUCCESS);
 		return MPI_ERR_TRUNCATE;
 	}
 	for (rc = MPI_SUCCESS, i = 0; i < 2; i += done) {
 		int some = MPI_Waitsome(2, r, &done, index, st);
 
-		CHECK(done > 0);
+		CHECK_THAT(done, >, 0);
 		if (some != MPI_SUCCESS)
 			rc = class_of(some);
 	}
-	CHECK(rc == MPI_ERR_IN_STATUS);
+	CHECK_IS(rc, MPI_ERR_IN_STATUS);
 	return MPI_ERR_TRUNCATE;
 }
 
@@ -114,7 +114,7 @@ static void waits(void *arg)
 
 	add(&here, 1);
 	rc = wait_in_vain((int)(intptr_t)arg);
-	CHECK(class_of(rc) == MPI_ERR_TRUNCATE);
+	CHECK_IS(class_of(rc), MPI_ERR_TRUNCATE);
 	returned++;
 }
 
@@ -172,7 +172,7 @@ static void set_handler_of_old(MPI_Comm comm, MPI_Comm_errhandler_function *f)
 
 	OK(MPI_Errhandler_create(f, &h));
 	OK(MPI_Errhandler_get(comm, &is));
-	CHECK(is == MPI_ERRORS_ARE_FATAL);
+	CHECK_IS(is, MPI_ERRORS_ARE_FATAL);
 	OK(MPI_Errhandler_set(comm, h));
 	OK(MPI_Errhandler_free(&h));
 #else
@@ -186,7 +186,7 @@ static void set_predefined(MPI_Comm comm, MPI_Errhandler h)
 
 	OK(MPI_Comm_set_errhandler(comm, h));
 	OK(MPI_Comm_get_errhandler(comm, &is));
-	CHECK(is == h);
+	CHECK_IS(is, h);
 }
 
 int main(int argc, char **argv)
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
 	buffer = calloc(4 * threads, sizeof *buffer);
 	CHECK(buffer != NULL);
 	OK(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &is));
-	CHECK(is == MPI_ERRORS_ARE_FATAL);
+	CHECK_IS(is, MPI_ERRORS_ARE_FATAL);
 	OK(MPI_Comm_dup(MPI_COMM_WORLD, &special));
 	if (argc > 2) {
 		set_predefined(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -210,13 +210,13 @@ int main(int argc, char **argv)
 	set_handler(MPI_COMM_WORLD, handler_of_world);
 	round_of_all();
 	CHECK(calls == (rank == 0 ? threads : 0) && calls_of_world == 0);
-	CHECK(calls_outside == 0);
+	CHECK_IS(calls_outside, 0);
 	set_predefined(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 	set_predefined(special, MPI_ERRORS_RETURN);
 	round_of_all();
 	set_predefined(MPI_COMM_WORLD, MPI_ERRORS_ABORT);
 	round_of_all();
-	CHECK(calls == (rank == 0 ? threads : 0));
+	CHECK_IS(calls, rank == 0 ? threads : 0);
 	OK(MPI_Comm_free(&special));
 	mpi_end();
 	return 0;

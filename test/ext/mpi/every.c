@@ -64,7 +64,7 @@ static void test_Rsend(struct test *t)
 		OK(MPI_Irecv(heap[0], 1, MPI_INT, rank, 2, pair[0], &r));
 		OK(MPI_Send(&go, 1, MPI_INT, rank, 3, pair[0]));
 		OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
-		CHECK(heap[0][0] == 3);
+		CHECK_IS(heap[0][0], 3);
 	} else {
 		receive(&in, 3);
 		OK(MPI_Rsend(&out, 1, MPI_INT, rank, 2, pair[0]));
@@ -77,7 +77,7 @@ static void test_Recv(struct test *t)
 
 	if (t->t_k == 0) {
 		receive(&in, 4);
-		CHECK(in == rank + 100);
+		CHECK_IS(in, rank + 100);
 	} else
 		OK(MPI_Send(&out, 1, MPI_INT, rank, 4, pair[0]));
 }
@@ -90,7 +90,7 @@ static void test_Mprobe(struct test *t)
 	if (t->t_k == 0) {
 		OK(MPI_Mprobe(rank, 5, pair[0], &m, MPI_STATUS_IGNORE));
 		OK(MPI_Mrecv(&in, 1, MPI_INT, &m, MPI_STATUS_IGNORE));
-		CHECK(in == rank + 7);
+		CHECK_IS(in, rank + 7);
 	} else
 		OK(MPI_Send(&out, 1, MPI_INT, rank, 5, pair[0]));
 }
@@ -107,7 +107,7 @@ static void test_Imrecv(struct test *t)
 		OK(MPI_Mprobe(rank, 5, pair[0], &m, MPI_STATUS_IGNORE));
 		OK(MPI_Imrecv(heap[0], 1, MPI_INT, &m, &r));
 		OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
-		CHECK(heap[0][0] == rank + 8);
+		CHECK_IS(heap[0][0], rank + 8);
 	} else
 		OK(MPI_Send(&out, 1, MPI_INT, rank, 5, pair[0]));
 }
@@ -119,9 +119,9 @@ static void test_Probe(struct test *t)
 
 	if (t->t_k == 0) {
 		OK(MPI_Probe(rank, 6, pair[0], &st));
-		CHECK(st.MPI_TAG == 6);
+		CHECK_IS(st.MPI_TAG, 6);
 		receive(&in, 6);
-		CHECK(in == rank);
+		CHECK_IS(in, rank);
 	} else
 		OK(MPI_Send(&out, 1, MPI_INT, rank, 6, pair[0]));
 }
@@ -132,7 +132,7 @@ static void test_Sendrecv(struct test *t)
 
 	OK(MPI_Sendrecv(&out, 1, MPI_INT, rank, t->t_k, &in, 1, MPI_INT, rank,
 			!t->t_k, pair[0], MPI_STATUS_IGNORE));
-	CHECK(in == 10 * rank + !t->t_k);
+	CHECK_IS(in, 10 * rank + !t->t_k);
 }
 
 static void test_Sendrecv_replace(struct test *t)
@@ -141,7 +141,7 @@ static void test_Sendrecv_replace(struct test *t)
 
 	OK(MPI_Sendrecv_replace(&it, 1, MPI_INT, rank, t->t_k, rank, !t->t_k,
 				pair[0], MPI_STATUS_IGNORE));
-	CHECK(it == 10 * rank + !t->t_k);
+	CHECK_IS(it, 10 * rank + !t->t_k);
 }
 
 /* Thread 0 waits, by a call, for a message that thread 1 sends then. */
@@ -159,7 +159,7 @@ static void test_##name(struct test *t)					\
 	OK(MPI_Irecv(heap[0], 1, MPI_INT, rank, 9, pair[0], &r));	\
 	wait;								\
 	CHECK(r == MPI_REQUEST_NULL && heap[0][0] == 30 + rank);	\
-	CHECK(st.MPI_TAG == 9);						\
+	CHECK_IS(st.MPI_TAG, 9);					\
 	(void)flag, (void)index;					\
 }
 
@@ -198,7 +198,7 @@ static void test_Improbe(struct test *t)
 			OK(MPI_Improbe(rank, 11, pair[0], &flag, &m,
 				       MPI_STATUS_IGNORE));
 		OK(MPI_Mrecv(&in, 1, MPI_INT, &m, MPI_STATUS_IGNORE));
-		CHECK(in == 1);
+		CHECK_IS(in, 1);
 	} else
 		OK(MPI_Send(&out, 1, MPI_INT, rank, 11, pair[0]));
 }
@@ -217,7 +217,7 @@ static void test_Parrived(struct test *t)
 		while (!flag)
 			OK(MPI_Parrived(r, 0, &flag));
 		OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
-		CHECK(heap[0][0] == 77);
+		CHECK_IS(heap[0][0], 77);
 	} else {
 		OK(MPI_Psend_init(heap[1], 1, 1, MPI_INT, rank, 12, pair[0],
 				  MPI_INFO_NULL, &r));
@@ -243,7 +243,7 @@ static void test_Buffer_detach(struct test *t)
 		memset(big, rank, BYTES);
 		OK(MPI_Bsend(big, BYTES, MPI_CHAR, t->t_next, 13, pair[0]));
 		OK(MPI_Buffer_detach(&back, &nob));
-		CHECK(nob == BYTES + 4096);
+		CHECK_IS(nob, BYTES + 4096);
 		free(back);
 	} else {
 		OK(MPI_Recv(big, BYTES, MPI_CHAR, t->t_before, 13, pair[0],
@@ -284,27 +284,27 @@ static void test_##name(struct test *t)					\
 
 COLLECTS(Barrier, MPI_Barrier(t->t_comm), )
 COLLECTS(Bcast, MPI_Bcast(&mine, 1, MPI_INT, root, t->t_comm),
-	 CHECK(mine == root + 1))
+	 CHECK_IS(mine, root + 1))
 COLLECTS(Reduce, MPI_Reduce(&mine, all, 1, MPI_INT, MPI_SUM, root, t->t_comm),
-	 CHECK(all[0] == (rank == root ? sum : -1)))
+	 CHECK_IS(all[0], rank == root ? sum : -1))
 COLLECTS(Allreduce, MPI_Allreduce(&mine, all, 1, MPI_INT, MPI_SUM, t->t_comm),
-	 CHECK(all[0] == sum))
+	 CHECK_IS(all[0], sum))
 COLLECTS(Scan, MPI_Scan(&mine, all, 1, MPI_INT, MPI_SUM, t->t_comm),
-	 CHECK(all[0] == (rank + 1) * (rank + 2) / 2))
+	 CHECK_IS(all[0], (rank + 1) * (rank + 2) / 2))
 COLLECTS(Exscan, MPI_Exscan(&mine, all, 1, MPI_INT, MPI_SUM, t->t_comm),
 	 CHECK(rank == 0 || all[0] == rank * (rank + 1) / 2))
 COLLECTS(Reduce_scatter_block, MPI_Reduce_scatter_block(out, all, 1, MPI_INT,
-	 MPI_SUM, t->t_comm), CHECK(all[0] == 10 * sum + ranks * rank))
+	 MPI_SUM, t->t_comm), CHECK_IS(all[0], 10 * sum + ranks * rank))
 COLLECTS(Reduce_scatter, MPI_Reduce_scatter(out, all, one, MPI_INT, MPI_SUM,
-	 t->t_comm), CHECK(all[0] == 10 * sum + ranks * rank))
+	 t->t_comm), CHECK_IS(all[0], 10 * sum + ranks * rank))
 COLLECTS(Gather, MPI_Gather(&mine, 1, MPI_INT, all, 1, MPI_INT, root,
 	 t->t_comm), EACH_RANK(all[i] == (rank == root ? i + 1 : -1)))
 COLLECTS(Gatherv, MPI_Gatherv(&mine, 1, MPI_INT, all, one, at, MPI_INT, root,
 	 t->t_comm), EACH_RANK(all[i] == (rank == root ? i + 1 : -1)))
 COLLECTS(Scatter, MPI_Scatter(out, 1, MPI_INT, all, 1, MPI_INT, root,
-	 t->t_comm), CHECK(all[0] == (root + 1) * 10 + rank))
+	 t->t_comm), CHECK_IS(all[0], (root + 1) * 10 + rank))
 COLLECTS(Scatterv, MPI_Scatterv(out, one, at, MPI_INT, all, 1, MPI_INT, root,
-	 t->t_comm), CHECK(all[0] == (root + 1) * 10 + rank))
+	 t->t_comm), CHECK_IS(all[0], (root + 1) * 10 + rank))
 COLLECTS(Allgather, MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT,
 	 t->t_comm), EACH_RANK(all[i] == i + 1))
 COLLECTS(Allgatherv, MPI_Allgatherv(&mine, 1, MPI_INT, all, one, at, MPI_INT,
@@ -353,9 +353,9 @@ static void use(MPI_Comm *made)
 
 	OK(MPI_Comm_size(*made, &size));
 	OK(MPI_Allreduce(&one, &nr, 1, MPI_INT, MPI_SUM, *made));
-	CHECK(nr == size);
+	CHECK_IS(nr, size);
 	OK(MPI_Comm_free(made));
-	CHECK(*made == MPI_COMM_NULL);
+	CHECK_IS(*made, MPI_COMM_NULL);
 }
 
 #define MAKES(name, ...)						\
@@ -414,7 +414,7 @@ static void test_Comm_disconnect(struct test *t)
 
 	OK(MPI_Comm_dup(t->t_comm, &made));
 	OK(MPI_Comm_disconnect(&made));
-	CHECK(made == MPI_COMM_NULL);
+	CHECK_IS(made, MPI_COMM_NULL);
 }
 
 static void test_Intercomm_create(struct test *t)
@@ -425,7 +425,7 @@ static void test_Intercomm_create(struct test *t)
 	OK(MPI_Comm_split(t->t_comm, rank % 2, rank, &half));
 	OK(MPI_Intercomm_create(half, 0, t->t_comm, !(rank % 2), 14, &inter));
 	OK(MPI_Comm_remote_size(inter, &there));
-	CHECK(there == ranks / 2);
+	CHECK_IS(there, ranks / 2);
 	OK(MPI_Intercomm_merge(inter, rank % 2, &merged));
 	OK(MPI_Comm_free(&inter));
 	OK(MPI_Comm_free(&half));
@@ -587,7 +587,7 @@ static void test_##name(struct test *t)					\
 	writes;								\
 	all_written(t, f);						\
 	reads;								\
-	CHECK((in == -1 ? n[0] : in) == (expected));			\
+	CHECK_IS(in == -1 ? n[0] : in, expected);			\
 	file_close(t, &f);						\
 }
 
@@ -666,12 +666,12 @@ static void test_File_set_size(struct test *t)
 	OK(MPI_File_set_view(f, 0, MPI_INT, MPI_INT, form, MPI_INFO_NULL));
 	OK(MPI_File_set_size(f, 100));
 	OK(MPI_File_get_size(f, &size));
-	CHECK(size == 100);
+	CHECK_IS(size, 100);
 	OK(MPI_Barrier(t->t_comm));
 	OK(MPI_File_preallocate(f, 200));
 	OK(MPI_Barrier(t->t_comm));	/* in Open MPI the first rank does it */
 	OK(MPI_File_get_size(f, &size));
-	CHECK(size == 200);
+	CHECK_IS(size, 200);
 	file_close(t, &f);
 }
 

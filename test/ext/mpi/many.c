@@ -77,7 +77,7 @@ static void compare(const unsigned char *at, int from, long nr)
 	long i;
 
 	for (i = 0; i < bytes; i++)
-		CHECK(at[i] == byte_of(from, nr, i));
+		CHECK_IS(at[i], byte_of(from, nr, i));
 }
 
 static void member(void *arg)
@@ -94,8 +94,8 @@ static void member(void *arg)
 				MPI_COMM_WORLD, &status)))
 		;
 	CHECK(status.MPI_SOURCE == before && status.MPI_TAG == (int)nr);
-	CHECK(MPI_Get_count(&status, MPI_BYTE, &got) == MPI_SUCCESS);
-	CHECK(got == (int)bytes);
+	CHECK_IS(MPI_Get_count(&status, MPI_BYTE, &got), MPI_SUCCESS);
+	CHECK_IS(got, (int)bytes);
 	compare(b + EDGE, before, nr);
 	CHECK(b[0] == 0x5a && b[EDGE - 1] == 0x5a);
 	CHECK(b[bytes + EDGE] == 0x5a && b[bytes + 2 * EDGE - 1] == 0x5a);
@@ -117,20 +117,20 @@ static void sender(void *arg)
 		give_way();
 	give_way();
 	CHECK(several || poor != 0 || umpi_print(-1) >= threads);
-	CHECK(MPI_Recv(buf, (int)bytes, MPI_BYTE, MPI_PROC_NULL, 0, senders,
-		       MPI_STATUS_IGNORE) == MPI_SUCCESS);
-	CHECK(MPI_Barrier(senders) == MPI_SUCCESS);
+	CHECK_IS(MPI_Recv(buf, (int)bytes, MPI_BYTE, MPI_PROC_NULL, 0, senders,
+		 MPI_STATUS_IGNORE), MPI_SUCCESS);
+	CHECK_IS(MPI_Barrier(senders), MPI_SUCCESS);
 	for (i = 0; i < threads; i++) {
 		nr = (i * 7919 + 13) % threads;
 		fill(buf, rank, nr);
-		CHECK(MPI_Send(buf, (int)bytes, MPI_BYTE, next, (int)nr,
-			       MPI_COMM_WORLD) == MPI_SUCCESS);
+		CHECK_IS(MPI_Send(buf, (int)bytes, MPI_BYTE, next, (int)nr,
+			 MPI_COMM_WORLD), MPI_SUCCESS);
 	}
 	for (i = 0; i < threads; i++) {
 		nr = (i * 104729 + 5) % threads;
-		CHECK(MPI_Recv(buf, (int)bytes, MPI_BYTE, next,
-			       (int)(threads + nr), MPI_COMM_WORLD,
-			       MPI_STATUS_IGNORE) == MPI_SUCCESS);
+		CHECK_IS(MPI_Recv(buf, (int)bytes, MPI_BYTE, next,
+			 (int)(threads + nr), MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE), MPI_SUCCESS);
 		compare(buf, next + 1000, nr);
 	}
 	free(buf);
@@ -148,9 +148,9 @@ int main(int argc, char **argv)
 	bytes   = argc > 3 ? atol(argv[3]) : 64;
 	poor    = argc > 4 ? atol(argv[4]) : 0;
 	several = procs > 1;
-	CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN) ==
-	      MPI_SUCCESS);
-	CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &senders) == MPI_SUCCESS);
+	CHECK_IS(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+		 MPI_SUCCESS);
+	CHECK_IS(MPI_Comm_dup(MPI_COMM_WORLD, &senders), MPI_SUCCESS);
 	begin(procs, 0);
 	if (poor != 0)
 		make_poor(procs);
@@ -158,8 +158,8 @@ int main(int argc, char **argv)
 		make((int)i, member, (void *)(intptr_t)i);
 	make(0, sender, NULL);
 	start_and_finish();
-	CHECK(ended == threads + 1);
-	CHECK(MPI_Comm_free(&senders) == MPI_SUCCESS);
+	CHECK_IS(ended, threads + 1);
+	CHECK_IS(MPI_Comm_free(&senders), MPI_SUCCESS);
 	mpi_end();
 	return 0;
 }

@@ -79,7 +79,7 @@ static void allowed(void *arg)
 	MPI_Request r[2];
 
 	(void)arg;
-	CHECK(high != MAP_FAILED);
+	CHECK_THAT(high, !=, MAP_FAILED);
 	*high = 7;
 	OK(MPI_Get_address(low, &at[0]));
 	at[1] = (MPI_Aint)UINTPTR_MAX / 2;	/* above all */
@@ -94,7 +94,7 @@ static void allowed(void *arg)
 		OK(MPI_Irecv(&local, 1, MPI_INT, 0, 2, MPI_COMM_SELF, &r[0]));
 		OK(MPI_Isend(&buf, 1, MPI_INT, 0, 2, MPI_COMM_SELF, &r[1]));
 		OK(MPI_Waitall(2, r, MPI_STATUSES_IGNORE));
-		CHECK(local == 8);
+		CHECK_IS(local, 8);
 	}
 	puts("allowed");
 }
@@ -109,9 +109,9 @@ static void waits(void *arg)
 
 static void finalizes(void *arg)
 {
-	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK_IS(u_sleep(uafter(UTIME_MS)), 0);
 	if (IS("print"))
-		CHECK(umpi_print(STDERR_FILENO) == 1);
+		CHECK_IS(umpi_print(STDERR_FILENO), 1);
 	MPI_Finalize();
 }
 
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 	init(&argc, &argv);
 	begin(IS("several") ? 2 : 1, 0);
 	if (IS("private"))
-		CHECK(rr_private(1) == 0);
+		CHECK_IS(rr_private(1), 0);
 	make(0, waits_only() ? waits : IS("split") ? splits :
 	     IS("allowed") || IS("private") ? allowed : starts, NULL);
 	if (IS("several"))

@@ -78,12 +78,12 @@ static NOINLINE int is_errno(int error)
 static void until(int *p, int is)
 {
 	while (get(p) != is)
-		CHECK(usleep(100) == 0);
+		CHECK_IS(usleep(100), 0);
 }
 
 static struct timespec *after(clockid_t clock, long ms)
 {
-	CHECK(clock_gettime(clock, &at) == 0);
+	CHECK_IS(clock_gettime(clock, &at), 0);
 	at.tv_nsec += ms * 1000000;
 	while (at.tv_nsec >= 1000000000)
 		at.tv_sec++, at.tv_nsec -= 1000000000;
@@ -94,7 +94,7 @@ static pthread_t start(void *(*f)(void *), void *arg)
 {
 	pthread_t t;
 
-	CHECK(pthread_create(&t, NULL, f, arg) == 0);
+	CHECK_IS(pthread_create(&t, NULL, f, arg), 0);
 	return t;
 }
 
@@ -104,7 +104,7 @@ static void *end(pthread_t t)
 	static void *result;
 
 	result = &result;
-	CHECK(pthread_join(t, &result) == 0);
+	CHECK_IS(pthread_join(t, &result), 0);
 	return result;
 }
 
@@ -135,7 +135,7 @@ static pthread_t me;
 static void *f_self(void *arg)
 {
 	CHECK(is_named(f_self, arg));
-	CHECK(pthread_join(pthread_self(), NULL) == EDEADLK);
+	CHECK_IS(pthread_join(pthread_self(), NULL), EDEADLK);
 	CHECK(pthread_equal(me, pthread_self()));
 	return arg;
 }
@@ -148,8 +148,8 @@ static void *f_until(void *arg)
 
 static void *f_detach(void *arg)
 {
-	CHECK(pthread_detach(pthread_self()) == 0);
-	CHECK(pthread_detach(pthread_self()) == EINVAL);
+	CHECK_IS(pthread_detach(pthread_self()), 0);
+	CHECK_IS(pthread_detach(pthread_self()), EINVAL);
 	set(&stage, 1);
 	return arg;
 }
@@ -160,24 +160,24 @@ static void try_threads(void)
 	static char name[16];
 	pthread_t t;
 
-	CHECK(end(start(f_same, &count)) == &count);
-	CHECK(pthread_create(&me, NULL, f_self, NULL) == 0);
-	CHECK(end(me) == NULL);
+	CHECK_IS(end(start(f_same, &count)), &count);
+	CHECK_IS(pthread_create(&me, NULL, f_self, NULL), 0);
+	CHECK_IS(end(me), NULL);
 	CHECK(pthread_join(me, NULL) == ESRCH && pthread_detach(me) == ESRCH);
 	CHECK(pthread_cancel(me) == ESRCH && pthread_kill(me, 0) == ESRCH);
 
 	set(&stage, 0);
 	t = start(f_until, (void *)1);
-	CHECK(pthread_tryjoin_np(t, NULL) == EBUSY);
-	CHECK(pthread_timedjoin_np(t, NULL, after(CLOCK_REALTIME, 5)) ==
-	      ETIMEDOUT);
-	CHECK(pthread_setname_np(t, "sixteen-bytes-12") == ERANGE);
-	CHECK(pthread_setname_np(t, "waits") == 0);
-	CHECK(pthread_getname_np(t, name, sizeof name) == 0);
-	CHECK(strcmp(name, "waits") == 0);
+	CHECK_IS(pthread_tryjoin_np(t, NULL), EBUSY);
+	CHECK_IS(pthread_timedjoin_np(t, NULL, after(CLOCK_REALTIME, 5)),
+		 ETIMEDOUT);
+	CHECK_IS(pthread_setname_np(t, "sixteen-bytes-12"), ERANGE);
+	CHECK_IS(pthread_setname_np(t, "waits"), 0);
+	CHECK_IS(pthread_getname_np(t, name, sizeof name), 0);
+	CHECK_STR(name, "waits");
 	CHECK(pthread_kill(t, 0) == 0 && pthread_kill(t, -1) == EINVAL);
 	set(&stage, 1);
-	CHECK(end(t) == (void *)1);
+	CHECK_IS(end(t), (void *)1);
 
 	set(&stage, 0);
 	(void)start(f_detach, NULL);
@@ -185,11 +185,11 @@ static void try_threads(void)
 	CHECK(pthread_attr_init(&a) == 0 && pthread_attr_setdetachstate(&a,
 			PTHREAD_CREATE_DETACHED) == 0);
 	set(&stage, 0);
-	CHECK(pthread_create(&t, &a, f_until, (void *)2) == 0);
+	CHECK_IS(pthread_create(&t, &a, f_until, (void *)2), 0);
 	CHECK(pthread_join(t, NULL) == EINVAL && pthread_detach(t) == EINVAL);
 	set(&stage, 2);
 	while (pthread_kill(t, 0) == 0)
-		CHECK(sched_yield() == 0);
+		CHECK_IS(sched_yield(), 0);
 }
 
 /* Each thread that is detached detaches its handle once, whenever it ends. */
@@ -200,8 +200,8 @@ static int detached;
 WRAP(int, uthread_detach, struct uthread *t)
 {
 	if (uthread_self() != t)
-		CHECK(usleep(2000) == 0);
-	CHECK(__real_uthread_detach(t) == 0);
+		CHECK_IS(usleep(2000), 0);
+	CHECK_IS(__real_uthread_detach(t), 0);
 	__atomic_add_fetch(&detached, 1, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -221,7 +221,7 @@ static void try_detach(void)
 	until(&detached, 2);			/* of try_threads() */
 	set(&detached, 0);
 	for (i = 0; i < 32; i++)		/* it has not begun, mostly */
-		CHECK(pthread_detach(start(f_same, NULL)) == 0);
+		CHECK_IS(pthread_detach(start(f_same, NULL)), 0);
 	until(&detached, 32);
 	set(&stage, 0);
 	t = start(f_until, (void *)3);		/* it waits */
@@ -238,7 +238,7 @@ static void try_detach(void)
 	until(&detached, 35);
 	CHECK(pthread_attr_init(&a) == 0 && pthread_attr_setdetachstate(&a,
 			PTHREAD_CREATE_DETACHED) == 0);
-	CHECK(pthread_create(&t, &a, f_same, NULL) == 0);
+	CHECK_IS(pthread_create(&t, &a, f_same, NULL), 0);
 	until(&detached, 36);
 	CHECK(usleep(2000) == 0 && get(&detached) == 36);
 }
@@ -257,7 +257,7 @@ static void f_deep(int depth, void *result)
 
 static void *f_exit(void *arg)
 {
-	CHECK(pthread_setspecific(key, "k") == 0);
+	CHECK_IS(pthread_setspecific(key, "k"), 0);
 	pthread_cleanup_push(say, "1");
 	pthread_cleanup_push(say, "2");
 	pthread_cleanup_push(say, "3");
@@ -293,7 +293,7 @@ static void f_point(int which)
 	case 5:
 		for (;;) {
 			pthread_testcancel();
-			CHECK(sched_yield() == 0);
+			CHECK_IS(sched_yield(), 0);
 		}
 	case 6:
 		(void)sem_timedwait(&sem, after(CLOCK_REALTIME, 60000));
@@ -309,14 +309,14 @@ static void release(void *arg)
 {
 	say("r");
 	if (arg == NULL)		/* a condition: the mutex is locked again */
-		CHECK(pthread_mutex_unlock(&lock) == 0);
+		CHECK_IS(pthread_mutex_unlock(&lock), 0);
 }
 
 static void *f_canceled(void *arg)
 {
 	int which = (int)(intptr_t)arg;
 
-	CHECK(pthread_setspecific(key, "k") == 0);
+	CHECK_IS(pthread_setspecific(key, "k"), 0);
 	pthread_cleanup_push(release, arg);
 	set(&stage, 1);
 	f_point(which);
@@ -330,26 +330,26 @@ static void *f_not_canceled(void *arg)
 {
 	int was = -1;
 
-	CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was) == 0);
-	CHECK(was == PTHREAD_CANCEL_ENABLE);
-	CHECK(pthread_setcancelstate(77, &was) == EINVAL);
+	CHECK_IS(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was), 0);
+	CHECK_IS(was, PTHREAD_CANCEL_ENABLE);
+	CHECK_IS(pthread_setcancelstate(77, &was), EINVAL);
 	set(&stage, 1);
 	until(&stage, 2);
 	pthread_testcancel();
 	CHECK(usleep(1) == 0 && sem_wait(&sem) == 0);
 	say("n");
-	CHECK(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL) == 0);
-	CHECK(pthread_mutex_lock(&lock) == 0);	/* waits, and is no point */
-	CHECK(pthread_mutex_unlock(&lock) == 0);
+	CHECK_IS(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL), 0);
+	CHECK_IS(pthread_mutex_lock(&lock), 0);	/* waits, and is no point */
+	CHECK_IS(pthread_mutex_unlock(&lock), 0);
 	say("m");
-	CHECK(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &was) == 0);
+	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &was), 0);
 	CHECK(!"the cancellation has come");
 	return arg;
 }
 
 static void *f_cancels_itself(void *arg)
 {
-	CHECK(pthread_cancel(pthread_self()) == 0);
+	CHECK_IS(pthread_cancel(pthread_self()), 0);
 	say("c");
 	pthread_testcancel();
 	return arg;
@@ -360,36 +360,36 @@ static void try_ends(void)
 	pthread_t t;
 	int i;
 
-	CHECK(pthread_key_create(&key, say) == 0);
+	CHECK_IS(pthread_key_create(&key, say), 0);
 	said[0] = 0;
-	CHECK(end(start(f_exit, &count)) == &count);
-	CHECK(strcmp(said, "321k") == 0);
+	CHECK_IS(end(start(f_exit, &count)), &count);
+	CHECK_STR(said, "321k");
 	for (i = 0; i < 2 * POINTS; i++) {
 		said[0] = 0;
 		set(&stage, 0);
 		t = start(f_canceled, (void *)(intptr_t)(i % POINTS));
 		if (i < POINTS)			/* it waits, mostly */
 			until(&stage, 1);
-		CHECK(usleep(i < POINTS ? 2000 : 0) == 0);
-		CHECK(pthread_cancel(t) == 0);
-		CHECK(end(t) == PTHREAD_CANCELED);
+		CHECK_IS(usleep(i < POINTS ? 2000 : 0), 0);
+		CHECK_IS(pthread_cancel(t), 0);
+		CHECK_IS(end(t), PTHREAD_CANCELED);
 		CHECK(get(&stage) == 0 || strcmp(said, "rk") == 0);
 	}
-	CHECK(pthread_mutex_trylock(&lock) == 0);
+	CHECK_IS(pthread_mutex_trylock(&lock), 0);
 	said[0] = 0;
 	set(&stage, 0);
 	t = start(f_not_canceled, NULL);
 	until(&stage, 1);
 	CHECK(pthread_cancel(t) == 0 && sem_post(&sem) == 0);
 	set(&stage, 2);
-	CHECK(usleep(2000) == 0);
-	CHECK(pthread_mutex_unlock(&lock) == 0);
+	CHECK_IS(usleep(2000), 0);
+	CHECK_IS(pthread_mutex_unlock(&lock), 0);
 	CHECK(end(t) == PTHREAD_CANCELED && strcmp(said, "nm") == 0);
 	said[0] = 0;
-	CHECK(end(start(f_cancels_itself, NULL)) == PTHREAD_CANCELED);
-	CHECK(strcmp(said, "c") == 0);
+	CHECK_IS(end(start(f_cancels_itself, NULL)), PTHREAD_CANCELED);
+	CHECK_STR(said, "c");
 	CHECK(pthread_key_delete(key) == 0 && pthread_key_delete(key) == EINVAL);
-	CHECK(pthread_setspecific(key, "k") == EINVAL);
+	CHECK_IS(pthread_setspecific(key, "k"), EINVAL);
 	set(&stage, 77);			/* those of case 4 */
 }
 
@@ -417,12 +417,12 @@ static void *f_count(void *arg)
 	int i, was;
 
 	for (i = 0; i < 300; i++) {
-		CHECK(pthread_mutex_lock(arg) == 0);
+		CHECK_IS(pthread_mutex_lock(arg), 0);
 		was = count;
 		if (i % 16 == 0)
-			CHECK(sched_yield() == 0);
+			CHECK_IS(sched_yield(), 0);
 		count = was + 1;
-		CHECK(pthread_mutex_unlock(arg) == 0);
+		CHECK_IS(pthread_mutex_unlock(arg), 0);
 	}
 	return NULL;
 }
@@ -432,21 +432,21 @@ static void try_recursive(pthread_mutex_t *m)
 	int i;
 
 	for (i = 0; i < 3; i++)
-		CHECK(pthread_mutex_lock(m) == 0);
-	CHECK(pthread_mutex_trylock(m) == 0);
+		CHECK_IS(pthread_mutex_lock(m), 0);
+	CHECK_IS(pthread_mutex_trylock(m), 0);
 	CHECK(other(f_try, m) == EBUSY && other(f_unlock, m) == EPERM);
 	for (i = 0; i < 4; i++)
-		CHECK(pthread_mutex_unlock(m) == 0);
-	CHECK(pthread_mutex_unlock(m) == EPERM);
-	CHECK(other(f_try, m) == 0);
+		CHECK_IS(pthread_mutex_unlock(m), 0);
+	CHECK_IS(pthread_mutex_unlock(m), EPERM);
+	CHECK_IS(other(f_try, m), 0);
 }
 
 static void try_check(pthread_mutex_t *m)
 {
-	CHECK(pthread_mutex_lock(m) == 0);
-	CHECK(pthread_mutex_lock(m) == EDEADLK);
-	CHECK(pthread_mutex_trylock(m) == EBUSY);
-	CHECK(other(f_unlock, m) == EPERM);
+	CHECK_IS(pthread_mutex_lock(m), 0);
+	CHECK_IS(pthread_mutex_lock(m), EDEADLK);
+	CHECK_IS(pthread_mutex_trylock(m), EBUSY);
+	CHECK_IS(other(f_unlock, m), EPERM);
 	CHECK(pthread_mutex_unlock(m) == 0 && pthread_mutex_unlock(m) == EPERM);
 }
 
@@ -457,25 +457,25 @@ static pthread_mutex_t *mutex(int type)
 
 	CHECK(m != NULL && pthread_mutexattr_init(&a) == 0);
 	memset(m, 0x5a, sizeof *m);
-	CHECK(pthread_mutexattr_settype(&a, type) == 0);
-	CHECK(pthread_mutex_init(m, &a) == 0);
+	CHECK_IS(pthread_mutexattr_settype(&a, type), 0);
+	CHECK_IS(pthread_mutex_init(m, &a), 0);
 	return m;
 }
 
 static void mutex_free(pthread_mutex_t *m)
 {
 	CHECK(pthread_mutex_destroy(m) == 0 && pthread_mutex_lock(m) == EINVAL);
-	CHECK(pthread_mutex_destroy(m) == EINVAL);
+	CHECK_IS(pthread_mutex_destroy(m), EINVAL);
 	free(m);
 }
 
 static void *f_relock(void *m)
 {
-	CHECK(pthread_mutex_lock(m) == 0);
+	CHECK_IS(pthread_mutex_lock(m), 0);
 	set(&stage, 1);
-	CHECK(pthread_mutex_lock(m) == 0);	/* until another unlocks */
+	CHECK_IS(pthread_mutex_lock(m), 0);	/* until another unlocks */
 	set(&stage, 2);
-	CHECK(pthread_mutex_unlock(m) == 0);
+	CHECK_IS(pthread_mutex_unlock(m), 0);
 	return NULL;
 }
 
@@ -487,26 +487,26 @@ static void try_mutexes(void)
 	pthread_mutex_t *m;
 	int i;
 
-	CHECK(pthread_mutex_lock(&lock) == 0);
-	CHECK(pthread_mutex_trylock(&lock) == EBUSY);
-	CHECK(pthread_mutex_destroy(&lock) == EBUSY);
-	CHECK(pthread_mutex_timedlock(&lock, after(CLOCK_REALTIME, 3)) ==
-	      ETIMEDOUT);
-	CHECK(pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC,
-			after(CLOCK_MONOTONIC, 3)) == ETIMEDOUT);
-	CHECK(pthread_mutex_timedlock(&lock, &bad) == EINVAL);
-	CHECK(other(f_unlock, &lock) == 0);	/* any thread */
-	CHECK(pthread_mutex_unlock(&lock) == EPERM);
-	CHECK(pthread_mutex_timedlock(&lock, &bad) == 0);
-	CHECK(pthread_mutex_unlock(&lock) == 0);
+	CHECK_IS(pthread_mutex_lock(&lock), 0);
+	CHECK_IS(pthread_mutex_trylock(&lock), EBUSY);
+	CHECK_IS(pthread_mutex_destroy(&lock), EBUSY);
+	CHECK_IS(pthread_mutex_timedlock(&lock, after(CLOCK_REALTIME, 3)),
+		 ETIMEDOUT);
+	CHECK_IS(pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC,
+		 after(CLOCK_MONOTONIC, 3)), ETIMEDOUT);
+	CHECK_IS(pthread_mutex_timedlock(&lock, &bad), EINVAL);
+	CHECK_IS(other(f_unlock, &lock), 0);	/* any thread */
+	CHECK_IS(pthread_mutex_unlock(&lock), EPERM);
+	CHECK_IS(pthread_mutex_timedlock(&lock, &bad), 0);
+	CHECK_IS(pthread_mutex_unlock(&lock), 0);
 
 	m = mutex(PTHREAD_MUTEX_NORMAL);
 	set(&stage, 0);
 	t[0] = start(f_relock, m);
 	until(&stage, 1);
 	CHECK(usleep(2000) == 0 && get(&stage) == 1);
-	CHECK(pthread_mutex_unlock(m) == 0);
-	CHECK(end(t[0]) == NULL);
+	CHECK_IS(pthread_mutex_unlock(m), 0);
+	CHECK_IS(end(t[0]), NULL);
 	mutex_free(m);
 	m = mutex(PTHREAD_MUTEX_RECURSIVE);
 	try_recursive(m);
@@ -522,16 +522,16 @@ static void try_mutexes(void)
 	for (i = 0; i < 8; i++)
 		t[i] = start(f_count, &lock);
 	for (i = 0; i < 8; i++)
-		CHECK(end(t[i]) == NULL);
-	CHECK(count == 2400);
+		CHECK_IS(end(t[i]), NULL);
+	CHECK_IS(count, 2400);
 
 	m = malloc(sizeof *m);
 	CHECK(m != NULL && pthread_mutexattr_init(&a) == 0);
-	CHECK(pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED) == 0);
-	CHECK(pthread_mutex_init(m, &a) == ENOTSUP);
-	CHECK(pthread_mutexattr_init(&a) == 0);
-	CHECK(pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST) == 0);
-	CHECK(pthread_mutex_init(m, &a) == ENOTSUP);
+	CHECK_IS(pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED), 0);
+	CHECK_IS(pthread_mutex_init(m, &a), ENOTSUP);
+	CHECK_IS(pthread_mutexattr_init(&a), 0);
+	CHECK_IS(pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST), 0);
+	CHECK_IS(pthread_mutex_init(m, &a), ENOTSUP);
 	free(m);
 }
 
@@ -539,15 +539,15 @@ static void try_mutexes(void)
 
 static void *f_wait(void *m)
 {
-	CHECK(pthread_mutex_lock(m) == 0);
-	CHECK(pthread_mutex_lock(m) == 0);	/* m is recursive */
+	CHECK_IS(pthread_mutex_lock(m), 0);
+	CHECK_IS(pthread_mutex_lock(m), 0);	/* m is recursive */
 	set(&stage, get(&stage) + 1);
 	while (count == 0)
-		CHECK(pthread_cond_wait(&cond, m) == 0);
+		CHECK_IS(pthread_cond_wait(&cond, m), 0);
 	count--;
-	CHECK(pthread_mutex_unlock(m) == 0);
-	CHECK(pthread_mutex_unlock(m) == 0);
-	CHECK(pthread_mutex_unlock(m) == EPERM);
+	CHECK_IS(pthread_mutex_unlock(m), 0);
+	CHECK_IS(pthread_mutex_unlock(m), 0);
+	CHECK_IS(pthread_mutex_unlock(m), EPERM);
 	return NULL;
 }
 
@@ -564,34 +564,34 @@ static void try_conditions(void)
 	for (i = 0; i < 8; i++)
 		t[i] = start(f_wait, m);
 	until(&stage, 8);
-	CHECK(pthread_mutex_lock(m) == 0);
+	CHECK_IS(pthread_mutex_lock(m), 0);
 	count = 1;
-	CHECK(pthread_cond_signal(&cond) == 0);
-	CHECK(pthread_mutex_unlock(m) == 0);
-	CHECK(pthread_mutex_lock(m) == 0);
+	CHECK_IS(pthread_cond_signal(&cond), 0);
+	CHECK_IS(pthread_mutex_unlock(m), 0);
+	CHECK_IS(pthread_mutex_lock(m), 0);
 	count += 7;
-	CHECK(pthread_cond_broadcast(&cond) == 0);
-	CHECK(pthread_mutex_unlock(m) == 0);
+	CHECK_IS(pthread_cond_broadcast(&cond), 0);
+	CHECK_IS(pthread_mutex_unlock(m), 0);
 	for (i = 0; i < 8; i++)
-		CHECK(end(t[i]) == NULL);
-	CHECK(count == 0);
+		CHECK_IS(end(t[i]), NULL);
+	CHECK_IS(count, 0);
 
-	CHECK(pthread_cond_wait(&cond, m) == EPERM);
-	CHECK(pthread_mutex_lock(m) == 0);
-	CHECK(pthread_cond_timedwait(&cond, m, after(CLOCK_REALTIME, 3)) ==
-	      ETIMEDOUT);
-	CHECK(pthread_cond_clockwait(&cond, m, CLOCK_MONOTONIC,
-			after(CLOCK_MONOTONIC, 3)) == ETIMEDOUT);
-	CHECK(pthread_condattr_init(&a) == 0);
-	CHECK(pthread_condattr_setclock(&a, CLOCK_MONOTONIC) == 0);
-	CHECK(pthread_cond_init(&mono, &a) == 0);
+	CHECK_IS(pthread_cond_wait(&cond, m), EPERM);
+	CHECK_IS(pthread_mutex_lock(m), 0);
+	CHECK_IS(pthread_cond_timedwait(&cond, m, after(CLOCK_REALTIME, 3)),
+		 ETIMEDOUT);
+	CHECK_IS(pthread_cond_clockwait(&cond, m, CLOCK_MONOTONIC,
+		 after(CLOCK_MONOTONIC, 3)), ETIMEDOUT);
+	CHECK_IS(pthread_condattr_init(&a), 0);
+	CHECK_IS(pthread_condattr_setclock(&a, CLOCK_MONOTONIC), 0);
+	CHECK_IS(pthread_cond_init(&mono, &a), 0);
 	/* By the other clock this would be past, or in decades. */
-	CHECK(pthread_cond_timedwait(&mono, m, after(CLOCK_MONOTONIC, 3)) ==
-	      ETIMEDOUT);
-	CHECK(pthread_cond_destroy(&mono) == 0);
-	CHECK(pthread_condattr_setpshared(&a, PTHREAD_PROCESS_SHARED) == 0);
-	CHECK(pthread_cond_init(&mono, &a) == ENOTSUP);
-	CHECK(pthread_mutex_unlock(m) == 0);
+	CHECK_IS(pthread_cond_timedwait(&mono, m, after(CLOCK_MONOTONIC, 3)),
+		 ETIMEDOUT);
+	CHECK_IS(pthread_cond_destroy(&mono), 0);
+	CHECK_IS(pthread_condattr_setpshared(&a, PTHREAD_PROCESS_SHARED), 0);
+	CHECK_IS(pthread_cond_init(&mono, &a), ENOTSUP);
+	CHECK_IS(pthread_mutex_unlock(m), 0);
 	mutex_free(m);
 }
 
@@ -600,10 +600,10 @@ static void try_conditions(void)
 static void *f_write(void *arg)
 {
 	set(&stage, 1);
-	CHECK(pthread_rwlock_wrlock(&rw) == 0);
-	CHECK(get(&stage) == 3);
-	CHECK(pthread_rwlock_rdlock(&rw) == EDEADLK);
-	CHECK(pthread_rwlock_unlock(&rw) == 0);
+	CHECK_IS(pthread_rwlock_wrlock(&rw), 0);
+	CHECK_IS(get(&stage), 3);
+	CHECK_IS(pthread_rwlock_rdlock(&rw), EDEADLK);
+	CHECK_IS(pthread_rwlock_unlock(&rw), 0);
 	return arg;
 }
 
@@ -623,29 +623,29 @@ static void try_rwlocks(void)
 {
 	pthread_t t;
 
-	CHECK(pthread_rwlock_rdlock(&rw) == 0);
-	CHECK(pthread_rwlock_tryrdlock(&rw) == 0);
-	CHECK(pthread_rwlock_trywrlock(&rw) == EBUSY);
-	CHECK(pthread_rwlock_timedwrlock(&rw, after(CLOCK_REALTIME, 3)) ==
-	      ETIMEDOUT);
+	CHECK_IS(pthread_rwlock_rdlock(&rw), 0);
+	CHECK_IS(pthread_rwlock_tryrdlock(&rw), 0);
+	CHECK_IS(pthread_rwlock_trywrlock(&rw), EBUSY);
+	CHECK_IS(pthread_rwlock_timedwrlock(&rw, after(CLOCK_REALTIME, 3)),
+		 ETIMEDOUT);
 	set(&stage, 0);
 	t = start(f_write, NULL);
 	until(&stage, 1);
-	CHECK(usleep(2000) == 0);
-	CHECK(pthread_rwlock_rdlock(&rw) == 0);	/* a writer waits */
-	CHECK(other(f_read, NULL) == ETIMEDOUT);
-	CHECK(pthread_rwlock_unlock(&rw) == 0);
-	CHECK(pthread_rwlock_unlock(&rw) == 0);
+	CHECK_IS(usleep(2000), 0);
+	CHECK_IS(pthread_rwlock_rdlock(&rw), 0);	/* a writer waits */
+	CHECK_IS(other(f_read, NULL), ETIMEDOUT);
+	CHECK_IS(pthread_rwlock_unlock(&rw), 0);
+	CHECK_IS(pthread_rwlock_unlock(&rw), 0);
 	set(&stage, 3);
-	CHECK(pthread_rwlock_unlock(&rw) == 0);
-	CHECK(end(t) == NULL);
-	CHECK(pthread_rwlock_unlock(&rw) == EPERM);
-	CHECK(pthread_rwlock_trywrlock(&rw) == 0);
-	CHECK(pthread_rwlock_wrlock(&rw) == EDEADLK);
-	CHECK(other(f_rw_unlock, NULL) == EPERM);
-	CHECK(pthread_rwlock_destroy(&rw) == EBUSY);
-	CHECK(pthread_rwlock_unlock(&rw) == 0);
-	CHECK(pthread_rwlock_destroy(&rw) == 0);
+	CHECK_IS(pthread_rwlock_unlock(&rw), 0);
+	CHECK_IS(end(t), NULL);
+	CHECK_IS(pthread_rwlock_unlock(&rw), EPERM);
+	CHECK_IS(pthread_rwlock_trywrlock(&rw), 0);
+	CHECK_IS(pthread_rwlock_wrlock(&rw), EDEADLK);
+	CHECK_IS(other(f_rw_unlock, NULL), EPERM);
+	CHECK_IS(pthread_rwlock_destroy(&rw), EBUSY);
+	CHECK_IS(pthread_rwlock_unlock(&rw), 0);
+	CHECK_IS(pthread_rwlock_destroy(&rw), 0);
 }
 
 /* Once. */
@@ -656,14 +656,14 @@ static void slowly(void)
 		set(&stage, 1);
 		(void)sleep(60);
 	}
-	CHECK(usleep(2000) == 0);
+	CHECK_IS(usleep(2000), 0);
 	count++;
 }
 
 static void *f_once(void *arg)
 {
-	CHECK(pthread_once(&once, slowly) == 0);
-	CHECK(count == 1);
+	CHECK_IS(pthread_once(&once, slowly), 0);
+	CHECK_IS(count, 1);
 	return arg;
 }
 
@@ -676,20 +676,20 @@ static void try_once(void)
 	set(&stage, 0);
 	t[0] = start(f_once, NULL);
 	until(&stage, 1);
-	CHECK(pthread_cancel(t[0]) == 0);	/* so the next does it */
+	CHECK_IS(pthread_cancel(t[0]), 0);	/* so the next does it */
 	CHECK(end(t[0]) == PTHREAD_CANCELED && count == 0);
 	for (i = 0; i < 8; i++)
 		t[i] = start(f_once, NULL);
 	for (i = 0; i < 8; i++)
-		CHECK(end(t[i]) == NULL);
-	CHECK(count == 1);
+		CHECK_IS(end(t[i]), NULL);
+	CHECK_IS(count, 1);
 }
 
 /* Semaphores. */
 
 static void *f_post(void *s)
 {
-	CHECK(usleep(2000) == 0);
+	CHECK_IS(usleep(2000), 0);
 	return (void *)(intptr_t)sem_post(s);
 }
 
@@ -699,13 +699,13 @@ static void try_semaphore(sem_t *s)
 	pthread_t t;
 
 	CHECK(sem_getvalue(s, &value) == 0 && value == 1);
-	CHECK(sem_wait(s) == 0);
+	CHECK_IS(sem_wait(s), 0);
 	CHECK(sem_trywait(s) == -1 && is_errno(EAGAIN));
 	CHECK(sem_timedwait(s, after(CLOCK_REALTIME, 3)) == -1 &&
 	      is_errno(ETIMEDOUT));
 	t = start(f_post, s);
-	CHECK(sem_wait(s) == 0);
-	CHECK(end(t) == NULL);
+	CHECK_IS(sem_wait(s), 0);
+	CHECK_IS(end(t), NULL);
 }
 
 static void try_semaphores(void)
@@ -713,18 +713,18 @@ static void try_semaphores(void)
 	static char name[32];
 	sem_t *s;
 
-	CHECK(sem_init(&sem, 0, 1) == 0);
+	CHECK_IS(sem_init(&sem, 0, 1), 0);
 	try_semaphore(&sem);
-	CHECK(sem_destroy(&sem) == 0);
+	CHECK_IS(sem_destroy(&sem), 0);
 	CHECK(sem_init(&sem, 1, 1) == -1 && is_errno(ENOTSUP));
 	CHECK(sem_init(&sem, 0, 0xffffffffu) == -1 && is_errno(EINVAL));
 	(void)snprintf(name, sizeof name, "/s_pthread-%d", (int)getpid());
 	s = sem_open(name, O_CREAT | O_EXCL, 0600, 1);
 	if (s == SEM_FAILED)
 		return;				/* no /dev/shm */
-	CHECK(sem_unlink(name) == 0);
+	CHECK_IS(sem_unlink(name), 0);
 	try_semaphore(s);
-	CHECK(sem_close(s) == 0);
+	CHECK_IS(sem_close(s), 0);
 	CHECK(sem_close(&sem) == -1 && is_errno(EINVAL));
 }
 
@@ -744,11 +744,11 @@ static void *f_spin(void *arg)
 	int i, was;
 
 	for (i = 0; i < 100; i++) {
-		CHECK(pthread_spin_lock(&spin) == 0);
+		CHECK_IS(pthread_spin_lock(&spin), 0);
 		was = count;
-		CHECK(sched_yield() == 0);
+		CHECK_IS(sched_yield(), 0);
 		count = was + 1;
-		CHECK(pthread_spin_unlock(&spin) == 0);
+		CHECK_IS(pthread_spin_unlock(&spin), 0);
 	}
 	return arg;
 }
@@ -758,23 +758,23 @@ static void try_others(void)
 	static pthread_t t[8];
 	int i;
 
-	CHECK(pthread_barrier_init(&barrier, NULL, 0) == EINVAL);
-	CHECK(pthread_barrier_init(&barrier, NULL, 4) == 0);
+	CHECK_IS(pthread_barrier_init(&barrier, NULL, 0), EINVAL);
+	CHECK_IS(pthread_barrier_init(&barrier, NULL, 4), 0);
 	count = 0;
 	for (i = 0; i < 8; i++)
 		t[i] = start(f_meet, NULL);
 	for (i = 0; i < 8; i++)
-		CHECK(end(t[i]) == NULL);
+		CHECK_IS(end(t[i]), NULL);
 	CHECK(count == 2 && pthread_barrier_destroy(&barrier) == 0);
-	CHECK(pthread_spin_init(&spin, PTHREAD_PROCESS_SHARED) == ENOTSUP);
-	CHECK(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE) == 0);
+	CHECK_IS(pthread_spin_init(&spin, PTHREAD_PROCESS_SHARED), ENOTSUP);
+	CHECK_IS(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE), 0);
 	count = 0;
 	for (i = 0; i < 8; i++)
 		t[i] = start(f_spin, NULL);
 	for (i = 0; i < 8; i++)
-		CHECK(end(t[i]) == NULL);
+		CHECK_IS(end(t[i]), NULL);
 	CHECK(count == 800 && pthread_spin_trylock(&spin) == 0);
-	CHECK(pthread_spin_trylock(&spin) == EBUSY);
+	CHECK_IS(pthread_spin_trylock(&spin), EBUSY);
 	CHECK(pthread_spin_unlock(&spin) == 0 && pthread_spin_destroy(&spin) == 0);
 }
 
@@ -784,9 +784,9 @@ static bool polls_lock(void)
 {
 	bool done;
 
-	CHECK(pthread_mutex_lock(&lock) == 0);
+	CHECK_IS(pthread_mutex_lock(&lock), 0);
 	done = count != 0;
-	CHECK(pthread_mutex_unlock(&lock) == 0);
+	CHECK_IS(pthread_mutex_unlock(&lock), 0);
 	return done;
 }
 
@@ -794,9 +794,9 @@ static bool polls_read(void)
 {
 	bool done;
 
-	CHECK(pthread_rwlock_rdlock(&rw) == 0);
+	CHECK_IS(pthread_rwlock_rdlock(&rw), 0);
 	done = count != 0;
-	CHECK(pthread_rwlock_unlock(&rw) == 0);
+	CHECK_IS(pthread_rwlock_unlock(&rw), 0);
 	return done;
 }
 
@@ -804,9 +804,9 @@ static bool polls_spin(void)
 {
 	bool done;
 
-	CHECK(pthread_spin_lock(&spin) == 0);
+	CHECK_IS(pthread_spin_lock(&spin), 0);
 	done = count != 0;
-	CHECK(pthread_spin_unlock(&spin) == 0);
+	CHECK_IS(pthread_spin_unlock(&spin), 0);
 	return done;
 }
 
@@ -865,21 +865,21 @@ static void try_polling(void)
 		count = 0;
 		set(&stage, 0);
 		if (locks) {
-			CHECK(pthread_mutex_lock(&lock) == 0);
-			CHECK(pthread_rwlock_wrlock(&rw) == 0);
-			CHECK(pthread_spin_lock(&spin) == 0);
+			CHECK_IS(pthread_mutex_lock(&lock), 0);
+			CHECK_IS(pthread_rwlock_wrlock(&rw), 0);
+			CHECK_IS(pthread_spin_lock(&spin), 0);
 		}
 		t = start(f_poll, &polls[i]);
 		until(&stage, 1);
 		if (!locks) {
-			CHECK(pthread_mutex_lock(&lock) == 0);
-			CHECK(pthread_rwlock_wrlock(&rw) == 0);
-			CHECK(pthread_spin_lock(&spin) == 0);
+			CHECK_IS(pthread_mutex_lock(&lock), 0);
+			CHECK_IS(pthread_rwlock_wrlock(&rw), 0);
+			CHECK_IS(pthread_spin_lock(&spin), 0);
 		}
 		count = 1;
-		CHECK(pthread_spin_unlock(&spin) == 0);
-		CHECK(pthread_rwlock_unlock(&rw) == 0);
-		CHECK(pthread_mutex_unlock(&lock) == 0);
+		CHECK_IS(pthread_spin_unlock(&spin), 0);
+		CHECK_IS(pthread_rwlock_unlock(&rw), 0);
+		CHECK_IS(pthread_mutex_unlock(&lock), 0);
 		CHECK(sem_post(&sem) == 0 && end(t) == &polls[i]);
 		while (sem_trywait(&sem) == 0)
 			;
@@ -896,23 +896,23 @@ static void try_polling(void)
 
 static void natively(void *arg)
 {
-	CHECK(ustack_self() == NULL);
-	CHECK(pthread_mutex_lock(&lock) == 0);
-	CHECK(pthread_getspecific(key) == NULL);
-	CHECK(pthread_setspecific(key, arg) == 0);
-	CHECK(pthread_getspecific(key) == arg);
+	CHECK_IS(ustack_self(), NULL);
+	CHECK_IS(pthread_mutex_lock(&lock), 0);
+	CHECK_IS(pthread_getspecific(key), NULL);
+	CHECK_IS(pthread_setspecific(key, arg), 0);
+	CHECK_IS(pthread_getspecific(key), arg);
 	set(&stage, 1);
 	while (count == 0)
-		CHECK(pthread_cond_wait(&cond, &lock) == 0);
-	CHECK(pthread_setspecific(key, NULL) == 0);
-	CHECK(pthread_mutex_unlock(&lock) == 0);
+		CHECK_IS(pthread_cond_wait(&cond, &lock), 0);
+	CHECK_IS(pthread_setspecific(key, NULL), 0);
+	CHECK_IS(pthread_mutex_unlock(&lock), 0);
 	pthread_testcancel();
 	CHECK(sem_post(&sem) == 0 && usleep(1) == 0);
 }
 
 static void *f_native(void *arg)
 {
-	CHECK(ucall(natively, arg) == 0);
+	CHECK_IS(ucall(natively, arg), 0);
 	return arg;
 }
 
@@ -925,15 +925,15 @@ static void try_native(void)
 	CHECK(pthread_key_create(&key, NULL) == 0 && sem_init(&sem, 0, 0) == 0);
 	t = start(f_native, &count);
 	until(&stage, 1);
-	CHECK(pthread_mutex_lock(&lock) == 0);
+	CHECK_IS(pthread_mutex_lock(&lock), 0);
 	count = 1;
-	CHECK(pthread_cond_signal(&cond) == 0);
-	CHECK(pthread_mutex_unlock(&lock) == 0);
-	CHECK(sem_wait(&sem) == 0);
-	CHECK(end(t) == &count);
-	CHECK(pthread_getspecific(key) == NULL);
-	CHECK(pthread_setspecific(key, &count) == 0);	/* in main(), too */
-	CHECK(pthread_getspecific(key) == &count);
+	CHECK_IS(pthread_cond_signal(&cond), 0);
+	CHECK_IS(pthread_mutex_unlock(&lock), 0);
+	CHECK_IS(sem_wait(&sem), 0);
+	CHECK_IS(end(t), &count);
+	CHECK_IS(pthread_getspecific(key), NULL);
+	CHECK_IS(pthread_setspecific(key, &count), 0);	/* in main(), too */
+	CHECK_IS(pthread_getspecific(key), &count);
 }
 
 /*
@@ -947,7 +947,7 @@ static int said_by[2];			/* a pipe */
 
 static void tell(void *what)
 {
-	CHECK(write(said_by[1], what, 1) == 1);
+	CHECK_IS(write(said_by[1], what, 1), 1);
 }
 
 static void *f_late(void *arg)
@@ -963,11 +963,11 @@ static void ends_in_child(int how)
 	CHECK(pthread_equal(me, pthread_self()));
 	pthread_cleanup_push(tell, "2");
 	CHECK(usleep(1) == 0 && pthread_mutex_lock(&lock) == 0);
-	CHECK(pthread_mutex_unlock(&lock) == 0);
+	CHECK_IS(pthread_mutex_unlock(&lock), 0);
 	if (how == EXITS)
 		pthread_exit("result");
 	if (how == CANCELED) {
-		CHECK(pthread_cancel(pthread_self()) == 0);
+		CHECK_IS(pthread_cancel(pthread_self()), 0);
 		pthread_testcancel();
 	}
 	if (how == HAS_NATIVE)
@@ -980,14 +980,14 @@ static void *f_fork(void *arg)
 	pid_t pid;
 	int status;
 
-	CHECK(pthread_setspecific(key, "k") == 0);
+	CHECK_IS(pthread_setspecific(key, "k"), 0);
 	pthread_cleanup_push(tell, "1");
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0)
 		ends_in_child((int)(intptr_t)arg);
 	else {
-		CHECK(pthread_setspecific(key, NULL) == 0);
+		CHECK_IS(pthread_setspecific(key, NULL), 0);
 		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	}
 	pthread_cleanup_pop(0);
@@ -1008,18 +1008,18 @@ static void try_fork(void)
 	if (check_sanitized())
 		return;
 	CHECK(pthread_key_create(&key, tell) == 0 && pipe(said_by) == 0);
-	CHECK(atexit(tell_exit) == 0);
+	CHECK_IS(atexit(tell_exit), 0);
 	for (how = 0; how < CHILDREN; how++) {
 		doing("child %d", how);
-		CHECK(pthread_create(&me, NULL, f_fork, (void *)(intptr_t)how) ==
-		      0);
-		CHECK(end(me) == (void *)(intptr_t)how);
+		CHECK_IS(pthread_create(&me, NULL, f_fork,
+			 (void *)(intptr_t)how), 0);
+		CHECK_IS(end(me), (void *)(intptr_t)how);
 		memset(text, 0, sizeof text);
-		CHECK(read(said_by[0], text, sizeof text - 1) ==
-		      (ssize_t)strlen(wants[how]));
-		CHECK(strcmp(text, wants[how]) == 0);
+		CHECK_IS(read(said_by[0], text, sizeof text - 1),
+			 (ssize_t)strlen(wants[how]));
+		CHECK_STR(text, wants[how]);
 	}
-	CHECK(pthread_key_delete(key) == 0);
+	CHECK_IS(pthread_key_delete(key), 0);
 }
 
 static void says(const char *line)
@@ -1034,7 +1034,7 @@ int main(int argc, char **argv)
 	usched_on_message(says);
 	CHECK(ustack_self() != NULL && uthread_self() != NULL);
 	CHECK(is_named((void *(*)(void *))(void (*)(void))main, argv));
-	CHECK(sem_init(&sem, 0, 0) == 0);
+	CHECK_IS(sem_init(&sem, 0, 0), 0);
 	try_threads();
 	try_detach();
 	try_ends();

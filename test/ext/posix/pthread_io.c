@@ -54,14 +54,14 @@ static void set(int *p, int to) { __atomic_store_n(p, to, __ATOMIC_RELEASE); }
 static void until(int *p, int is)
 {
 	while (get(p) != is)
-		CHECK(usleep(100) == 0);
+		CHECK_IS(usleep(100), 0);
 }
 
 static pthread_t start(void *(*f)(void *), intptr_t arg)
 {
 	pthread_t t;
 
-	CHECK(pthread_create(&t, NULL, f, (void *)arg) == 0);
+	CHECK_IS(pthread_create(&t, NULL, f, (void *)arg), 0);
 	return t;
 }
 
@@ -69,7 +69,7 @@ static void *end(pthread_t t)
 {
 	void *result = &result;
 
-	CHECK(pthread_join(t, &result) == 0);
+	CHECK_IS(pthread_join(t, &result), 0);
 	return result;
 }
 
@@ -157,7 +157,7 @@ static void fill(void)
 
 static void sockets(void)
 {
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 }
 
 static void sockets_close(void)
@@ -186,10 +186,10 @@ static void *f_before(void *arg)
 {
 	int was;
 
-	CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was) == 0);
+	CHECK_IS(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was), 0);
 	set(&stage, 1);
 	until(&stage, 2);
-	CHECK(pthread_setcancelstate(was, NULL) == 0);
+	CHECK_IS(pthread_setcancelstate(was, NULL), 0);
 	pthread_cleanup_push(release, NULL);
 	(void)call((int)(intptr_t)arg);
 	CHECK(!"the cancellation has come");
@@ -202,16 +202,16 @@ static void try_before(int which)
 	pthread_t t;
 
 	sockets();
-	CHECK(write(pair[1], "x", 1) == 1);
+	CHECK_IS(write(pair[1], "x", 1), 1);
 	released = 0;
 	set(&stage, 0);
 	t = start(f_before, which);
 	until(&stage, 1);
-	CHECK(pthread_cancel(t) == 0);
+	CHECK_IS(pthread_cancel(t), 0);
 	set(&stage, 2);
 	CHECK(end(t) == PTHREAD_CANCELED && released == 1);
-	CHECK(recv(pair[0], room, 2, MSG_DONTWAIT) == 1);
-	CHECK(recv(pair[1], room, 1, MSG_DONTWAIT) == -1);
+	CHECK_IS(recv(pair[0], room, 2, MSG_DONTWAIT), 1);
+	CHECK_IS(recv(pair[1], room, 1, MSG_DONTWAIT), -1);
 	sockets_close();
 }
 
@@ -220,13 +220,13 @@ static void *f_disabled(void *arg)
 {
 	char byte = 0;
 
-	CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL) == 0);
+	CHECK_IS(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL), 0);
 	set(&stage, 1);
 	CHECK(read(pair[0], &byte, 1) == 1 && byte == 'a');
-	CHECK(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL) == 0);
+	CHECK_IS(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL), 0);
 	set(&stage, 2);
-	CHECK(pthread_mutex_lock(&lock) == 0);
-	CHECK(pthread_mutex_unlock(&lock) == 0);
+	CHECK_IS(pthread_mutex_lock(&lock), 0);
+	CHECK_IS(pthread_mutex_unlock(&lock), 0);
 	set(&stage, 3);
 	(void)read(pair[0], &byte, 1);
 	CHECK(!"the cancellation has come");
@@ -239,7 +239,7 @@ static void try_disabled(void)
 
 	sockets();
 	set(&stage, 0);
-	CHECK(pthread_mutex_lock(&lock) == 0);
+	CHECK_IS(pthread_mutex_lock(&lock), 0);
 	t = start(f_disabled, 0);
 	until(&stage, 1);
 	CHECK(pthread_cancel(t) == 0 && usleep(2000) == 0);
@@ -277,13 +277,13 @@ static void try_bytes(int us)
 	while (sent < 500) {
 		if (sent == 300)
 			CHECK(usleep(us) == 0 && pthread_cancel(t) == 0);
-		CHECK(write(pair[1], room, 10) == 10);
+		CHECK_IS(write(pair[1], room, 10), 10);
 		sent += 10;
 	}
-	CHECK(end(t) == PTHREAD_CANCELED);
+	CHECK_IS(end(t), PTHREAD_CANCELED);
 	while ((rc = recv(pair[0], room, 100, MSG_DONTWAIT)) > 0)
 		came += rc;
-	CHECK(came == sent);
+	CHECK_IS(came, sent);
 	sockets_close();
 }
 
@@ -309,11 +309,11 @@ static void try_part(void)
 	nr = 0;
 	t = start(f_part, (intptr_t)&nr);
 	CHECK(usleep(2000) == 0 && pthread_cancel(t) == 0);
-	CHECK(end(t) == PTHREAD_CANCELED);
+	CHECK_IS(end(t), PTHREAD_CANCELED);
 	while (nr > 0 && (rc = recv(pair[1], room, sizeof room,
 				    MSG_DONTWAIT)) > 0)
 		nr -= rc;
-	CHECK(nr == 0);
+	CHECK_IS(nr, 0);
 	sockets_close();
 }
 
@@ -325,8 +325,8 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	listener = socket(AF_INET, SOCK_STREAM, 0);
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	CHECK(bind(listener, (struct sockaddr *)&address, size) == 0);
-	CHECK(listen(listener, 1) == 0);
+	CHECK_IS(bind(listener, (struct sockaddr *)&address, size), 0);
+	CHECK_IS(listen(listener, 1), 0);
 	for (i = 0; i < CALLS; i++) {
 		try_waits(i);
 		try_before(i);

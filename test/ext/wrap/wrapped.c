@@ -22,7 +22,7 @@ static void counts(void *arg)
 static int first(void *arg)
 {
 	counts(arg);
-	CHECK(usched_go(counts, NULL) == 0);
+	CHECK_IS(usched_go(counts, NULL), 0);
 	return 7;
 }
 
@@ -36,10 +36,10 @@ int main(int argc, char **argv)
 	CHECK(usched_is_wrapped());
 	for (i = 0; i < 6; i++) {
 		private_nr = 0;
-		CHECK(setenv("USCHED", how[i % 3], 1) == 0);
-		CHECK(setenv("USCHED_STACKS", i < 3 ? "" : "shared", 1) == 0);
-		CHECK(usched_main(first, NULL) == 7);
-		CHECK(private_nr == nr);
+		CHECK_IS(setenv("USCHED", how[i % 3], 1), 0);
+		CHECK_IS(setenv("USCHED_STACKS", i < 3 ? "" : "shared", 1), 0);
+		CHECK_IS(usched_main(first, NULL), 7);
+		CHECK_IS(private_nr, nr);
 	}
 	return 0;
 }

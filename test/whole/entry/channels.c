@@ -181,15 +181,17 @@ static void try_send(int at)
 {
 	int value = next_value++;
 
-	CHECK(uchan_send(chan[at], &value, UNOW) == model_send(&model[at], value));
+	CHECK_IS(uchan_send(chan[at], &value, UNOW),
+		 model_send(&model[at], value));
 }
 
 static void try_recv(int at)
 {
 	int value = -1, wanted = -1;
 
-	CHECK(uchan_recv(chan[at], &value, UNOW) == model_recv(&model[at], &wanted));
-	CHECK(value == wanted);
+	CHECK_IS(uchan_recv(chan[at], &value, UNOW),
+		 model_recv(&model[at], &wanted));
+	CHECK_IS(value, wanted);
 }
 
 static void do_step(enum operation does, int at)
@@ -205,7 +207,7 @@ static void do_step(enum operation does, int at)
 		try_recv(at);
 		break;
 	case CLOSE:
-		CHECK(uchan_close(chan[at]) == model_close(&model[at]));
+		CHECK_IS(uchan_close(chan[at]), model_close(&model[at]));
 		break;
 	default:
 		act(does == SEND_TWO ? SEND : RECV, at);
@@ -219,11 +221,11 @@ static void agree(void)
 	int i;
 
 	for (i = 0; i < 4; i++)
-		CHECK(rr_yield() == 0);
+		CHECK_IS(rr_yield(), 0);
 	for (i = 0; i < 2; i++)
-		CHECK((int)uchan_count(chan[i]) == model[i].m_nr);
+		CHECK_IS((int)uchan_count(chan[i]), model[i].m_nr);
 	for (i = 0; i < actors; i++) {
-		CHECK(actor[i].a_rc == actor[i].a_model_rc);
+		CHECK_IS(actor[i].a_rc, actor[i].a_model_rc);
 		CHECK(actor[i].a_rc != 0 ||
 		      actor[i].a_value == actor[i].a_model_value);
 	}

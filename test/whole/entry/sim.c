@@ -55,7 +55,7 @@ static void counters_make(void)
 		return;
 	counters = mmap(NULL, nr, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(counters != MAP_FAILED);
+	CHECK_THAT(counters, !=, MAP_FAILED);
 }
 
 /* Removes a folder, and folders in it. */
@@ -74,7 +74,7 @@ static void folder_remove(const char *folder)
 			folder_remove(path);
 	}
 	closedir(d);
-	CHECK(rmdir(folder) == 0);
+	CHECK_IS(rmdir(folder), 0);
 }
 
 /* Runs a script in a process, which prints to the file out. */
@@ -88,7 +88,7 @@ static void run(int truth(const unsigned char *, size_t), const unsigned char *b
 	CHECK(ftruncate(out, 0) == 0 && mkdtemp(folder) != NULL);
 	fflush(NULL);
 	pid = fork();
-	CHECK(pid >= 0);
+	CHECK_THAT(pid, >=, 0);
 	if (pid == 0) {
 		if (chdir(folder) != 0 || lseek(out, 0, SEEK_SET) != 0 ||
 		    dup2(out, STDOUT_FILENO) < 0)
@@ -98,7 +98,7 @@ static void run(int truth(const unsigned char *, size_t), const unsigned char *b
 		_exit(status);
 	}
 	while (waitpid(pid, &status, 0) != pid)
-		CHECK(errno == EINTR);		/* a timer of libFuzzer */
+		CHECK_IS(errno, EINTR);		/* a timer of libFuzzer */
 	folder_remove(folder);
 	if (status != 0)
 		dprintf(out, "ended with status %#x\n", (unsigned)status);
@@ -147,7 +147,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
 	n = n < BYTES ? n : BYTES;
 	run(truth_simulated, bytes, n, simulated);
 	do {
-		CHECK(tries++ < TRIES);
+		CHECK_THAT(tries++, <, TRIES);
 		run(truth_linux, bytes, n, real);
 	} while (!agree(real, simulated));
 	if (counters != NULL)

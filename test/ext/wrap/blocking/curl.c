@@ -21,10 +21,10 @@ static int listen_here(void)
 	socklen_t len = sizeof in;
 
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	CHECK((listener = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
-	CHECK(bind(listener, (void *)&in, sizeof in) == 0);
-	CHECK(listen(listener, 1024) == 0);
-	CHECK(getsockname(listener, (void *)&in, &len) == 0);
+	CHECK_THAT((listener = socket(AF_INET, SOCK_STREAM, 0)), >=, 0);
+	CHECK_IS(bind(listener, (void *)&in, sizeof in), 0);
+	CHECK_IS(listen(listener, 1024), 0);
+	CHECK_IS(getsockname(listener, (void *)&in, &len), 0);
 	return ntohs(in.sin_port);
 }
 
@@ -36,7 +36,7 @@ static int request(int fd)
 	ssize_t n;
 
 	do {
-		CHECK((n = read(fd, buf + at, sizeof buf - 1 - at)) > 0);
+		CHECK_THAT((n = read(fd, buf + at, sizeof buf - 1 - at)), >, 0);
 		buf[at += n] = 0;
 	} while (strstr(buf, "\r\n\r\n") == NULL);
 	return atoi(strstr(buf, "/") + 1);
@@ -50,8 +50,8 @@ static void answer(int fd, int number)
 			   "Connection: close\r\n\r\n", BODY);
 
 	memset(body, 'a' + number % 26, sizeof body);
-	CHECK(write(fd, head, size) == size);
-	CHECK(write(fd, body, BODY) == BODY);
+	CHECK_IS(write(fd, head, size), size);
+	CHECK_IS(write(fd, body, BODY), BODY);
 	close(fd);
 }
 
@@ -62,7 +62,7 @@ static void serve(void)
 	int i;
 
 	for (i = 0; i < nr; i++)
-		CHECK((fd[i] = accept(listener, NULL, NULL)) >= 0);
+		CHECK_THAT((fd[i] = accept(listener, NULL, NULL)), >=, 0);
 	for (i = 0; i < nr; i++)
 		number[i] = request(fd[i]);
 	for (i = 0; i < nr; i++)
@@ -80,7 +80,7 @@ static size_t take(char *data, size_t size, size_t items, void *arg)
 	size_t i;
 
 	for (i = 0; i < size * items; i++)
-		CHECK(data[i] == g->wanted);
+		CHECK_IS(data[i], g->wanted);
 	g->count += (long)(size * items);
 	return size * items;
 }
@@ -106,7 +106,7 @@ static void transfer(void *number)
 		fprintf(stderr, "%s: %s\n", here, curl_easy_strerror(rc));
 	CHECK(rc == CURLE_OK && g.count == BODY);
 	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &code);
-	CHECK(code == 200);
+	CHECK_IS(code, 200);
 	curl_easy_cleanup(c);
 	add(&done, 1);
 }
@@ -119,18 +119,18 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	nr = getenv("NR") != NULL ? atoi(getenv("NR")) : 500;
 	snprintf(url, sizeof url, "http://127.0.0.1:%d/", listen_here());
-	CHECK((pid = fork()) >= 0);
+	CHECK_THAT((pid = fork()), >=, 0);
 	if (pid == 0) {
 		check_watch(1);
 		serve();
 		_exit(0);
 	}
-	CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
+	CHECK_IS(curl_global_init(CURL_GLOBAL_DEFAULT), CURLE_OK);
 	begin(2, 0);
 	for (i = 0; i < nr; i++)
 		make_pinned(i, transfer, (void *)(long)i);
 	start_and_finish();
-	CHECK(get(&done) == nr);
+	CHECK_IS(get(&done), nr);
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	curl_global_cleanup();
 	return 0;

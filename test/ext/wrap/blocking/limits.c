@@ -30,14 +30,14 @@ static void *after_some_time(void *arg)
 
 	nanosleep(&t, NULL);
 	saw = get(&ran);
-	CHECK(write(fd[1], "x", 1) == 1);
+	CHECK_IS(write(fd[1], "x", 1), 1);
 	return arg;
 }
 
 static void *after_partner(void *arg)
 {
 	until(&ran, 1);
-	CHECK(write(fd[1], "x", 1) == 1);
+	CHECK_IS(write(fd[1], "x", 1), 1);
 	return arg;
 }
 
@@ -47,7 +47,7 @@ static void run(const char *what, void (*f)(void), void *(*release)(void *))
 	pthread_t id;
 
 	doing("%s", what);
-	CHECK(pipe(fd) == 0);
+	CHECK_IS(pipe(fd), 0);
 	set(&ran, 0);
 	make(0, partner, NULL);
 	id = native(release, NULL);
@@ -62,21 +62,21 @@ static void run(const char *what, void (*f)(void), void *(*release)(void *))
 static void stops(const char *what, void (*f)(void))
 {
 	run(what, f, after_some_time);
-	CHECK(saw == 0);
+	CHECK_IS(saw, 0);
 }
 
 static void read_it(void)
 {
 	char c;
 
-	CHECK(read(fd[0], &c, 1) == 1);
+	CHECK_IS(read(fd[0], &c, 1), 1);
 }
 
 static void stream(void)
 {
 	FILE *f = fdopen(dup(fd[0]), "r");
 
-	CHECK(fgetc(f) == 'x');
+	CHECK_IS(fgetc(f), 'x');
 	fclose(f);
 }
 
@@ -85,8 +85,8 @@ static void epoll(void)
 	struct epoll_event e = { .events = EPOLLIN };
 	int p = epoll_create1(0);
 
-	CHECK(epoll_ctl(p, EPOLL_CTL_ADD, fd[0], &e) == 0);
-	CHECK(epoll_wait(p, &e, 1, -1) == 1);
+	CHECK_IS(epoll_ctl(p, EPOLL_CTL_ADD, fd[0], &e), 0);
+	CHECK_IS(epoll_wait(p, &e, 1, -1), 1);
 	close(p);
 }
 
@@ -96,14 +96,14 @@ static void masked(void)
 	sigset_t none;
 
 	sigemptyset(&none);
-	CHECK(ppoll(&p, 1, NULL, &none) == 1);
+	CHECK_IS(ppoll(&p, 1, NULL, &none), 1);
 }
 
 static void raw(void)
 {
 	char c;
 
-	CHECK(syscall(SYS_read, fd[0], &c, 1) == 1);
+	CHECK_IS(syscall(SYS_read, fd[0], &c, 1), 1);
 }
 
 static void child(void)
@@ -122,9 +122,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void holder(void *arg)
 {
-	CHECK(pthread_mutex_lock(&lock) == 0);
+	CHECK_IS(pthread_mutex_lock(&lock), 0);
 	usleep(1000);
-	CHECK(pthread_mutex_unlock(&lock) == 0);
+	CHECK_IS(pthread_mutex_unlock(&lock), 0);
 	partner(arg);
 }
 
@@ -141,7 +141,7 @@ static void mutex(void)
 	t.tv_nsec += 200000000;
 	t.tv_sec  += t.tv_nsec / 1000000000;
 	t.tv_nsec %= 1000000000;
-	CHECK(pthread_mutex_timedlock(&lock, &t) == ETIMEDOUT);
+	CHECK_IS(pthread_mutex_timedlock(&lock, &t), ETIMEDOUT);
 	while (get(&ran) == 0)
 		yield();
 }
@@ -160,7 +160,7 @@ static void native_state(void)
 	own = 1;
 	make(0, changes, NULL);
 	usleep(1000);
-	CHECK(own == 2);
+	CHECK_IS(own, 2);
 }
 
 static void on_alarm(int signo)
@@ -176,13 +176,13 @@ static void interrupt(void)
 
 	doing("interrupt");
 	set(&ran, 0);
-	CHECK(sigaction(SIGVTALRM, &a, NULL) == 0);
-	CHECK(sigaction(SIGPROF, &a, NULL) == 0);
-	CHECK(setitimer(ITIMER_PROF, &t, NULL) == 0);
+	CHECK_IS(sigaction(SIGVTALRM, &a, NULL), 0);
+	CHECK_IS(sigaction(SIGPROF, &a, NULL), 0);
+	CHECK_IS(setitimer(ITIMER_PROF, &t, NULL), 0);
 	while (get(&ran) == 0)
-		CHECK(usleep(1) == 0);
+		CHECK_IS(usleep(1), 0);
 	t.it_value.tv_usec = 0;
-	CHECK(setitimer(ITIMER_PROF, &t, NULL) == 0);
+	CHECK_IS(setitimer(ITIMER_PROF, &t, NULL), 0);
 }
 
 /* MSG_PEEK with MSG_WAITALL, and SO_RCVLOWAT: libc waits for two bytes. */
@@ -192,19 +192,19 @@ static void minimum(void)
 	char buf[2];
 
 	doing("minimum");
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fd) == 0);
-	CHECK(write(fd[1], "x", 1) == 1);
-	CHECK(recv(fd[0], buf, 2, MSG_PEEK | MSG_WAITALL) == 1);
+	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	CHECK_IS(write(fd[1], "x", 1), 1);
+	CHECK_IS(recv(fd[0], buf, 2, MSG_PEEK | MSG_WAITALL), 1);
 	setsockopt(fd[0], SOL_SOCKET, SO_RCVLOWAT, &two, sizeof two);
-	CHECK(recv(fd[0], buf, 2, 0) == 1);
+	CHECK_IS(recv(fd[0], buf, 2, 0), 1);
 	close(fd[0]);
 	close(fd[1]);
 }
 
 static void sends_urgent(void *arg)
 {
-	CHECK(send(fd[1], "ux", 2, MSG_OOB) == 2);
-	CHECK(send(fd[1], "yz", 2, 0) == 2);
+	CHECK_IS(send(fd[1], "ux", 2, MSG_OOB), 2);
+	CHECK_IS(send(fd[1], "yz", 2, 0), 2);
 }
 
 static void urgent(void)
@@ -216,15 +216,15 @@ static void urgent(void)
 
 	doing("urgent");
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	CHECK((s = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
-	CHECK((fd[1] = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	CHECK_THAT((s = socket(AF_INET, SOCK_STREAM, 0)), >=, 0);
+	CHECK_THAT((fd[1] = socket(AF_INET, SOCK_STREAM, 0)), >=, 0);
 	CHECK(bind(s, (void *)&in, len) == 0 && listen(s, 1) == 0);
-	CHECK(getsockname(s, (void *)&in, &len) == 0);
-	CHECK(connect(fd[1], (void *)&in, len) == 0);
+	CHECK_IS(getsockname(s, (void *)&in, &len), 0);
+	CHECK_IS(connect(fd[1], (void *)&in, len), 0);
 	CHECK((fd[0] = accept(s, NULL, NULL)) >= 0 && close(s) == 0);
-	CHECK(send(fd[1], "a", 1, 0) == 1);
+	CHECK_IS(send(fd[1], "a", 1, 0), 1);
 	make(0, sends_urgent, NULL);
-	CHECK(recv(fd[0], buf, 4, MSG_WAITALL) == 4);	/* libc: 2 */
+	CHECK_IS(recv(fd[0], buf, 4, MSG_WAITALL), 4);	/* libc: 2 */
 	CHECK(memcmp(buf, "auyz", 4) == 0);
 	close(fd[0]);
 	close(fd[1]);
@@ -237,8 +237,8 @@ static void other_clock(void)
 	doing("other clocks");
 	set(&ran, 0);
 	make(0, partner, NULL);
-	CHECK(clock_nanosleep(CLOCK_BOOTTIME, 0, &t, NULL) == 0);
-	CHECK(get(&ran) == 0);
+	CHECK_IS(clock_nanosleep(CLOCK_BOOTTIME, 0, &t, NULL), 0);
+	CHECK_IS(get(&ran), 0);
 	yield();
 }
 
@@ -256,7 +256,7 @@ static void *reads_late(void *arg)
 	nanosleep(&t, NULL);
 	saw = get(&ran);
 	for (; got < MUCH + odd; got += n)
-		CHECK((n = read(fd[0], buf, sizeof buf)) > 0);
+		CHECK_THAT((n = read(fd[0], buf, sizeof buf)), >, 0);
 	return arg;
 }
 
@@ -270,17 +270,17 @@ static void terminal(void)
 
 	doing("terminal");
 	set(&ran, 0);
-	CHECK((fd[0] = posix_openpt(O_RDWR | O_NOCTTY)) >= 0);
+	CHECK_THAT((fd[0] = posix_openpt(O_RDWR | O_NOCTTY)), >=, 0);
 	CHECK(grantpt(fd[0]) == 0 && unlockpt(fd[0]) == 0);
-	CHECK(ptsname_r(fd[0], name, sizeof name) == 0);
-	CHECK((fd[1] = open(name, O_RDWR | O_NOCTTY)) >= 0);
-	CHECK(tcgetattr(fd[1], &t) == 0);
+	CHECK_IS(ptsname_r(fd[0], name, sizeof name), 0);
+	CHECK_THAT((fd[1] = open(name, O_RDWR | O_NOCTTY)), >=, 0);
+	CHECK_IS(tcgetattr(fd[1], &t), 0);
 	cfmakeraw(&t);
-	CHECK(tcsetattr(fd[1], TCSANOW, &t) == 0);
-	CHECK(write(fd[1], much, odd) == odd);
+	CHECK_IS(tcsetattr(fd[1], TCSANOW, &t), 0);
+	CHECK_IS(write(fd[1], much, odd), odd);
 	make(0, partner, NULL);
 	id = native(reads_late, NULL);
-	CHECK(write(fd[1], much, MUCH) == MUCH);
+	CHECK_IS(write(fd[1], much, MUCH), MUCH);
 	native_join(id);
 	close(fd[0]);
 	close(fd[1]);
@@ -293,7 +293,7 @@ static void terminals(void)
 	saw = 1;
 	for (odd = 1; odd < 4096 && saw != 0; odd += 200)
 		terminal();
-	CHECK(saw == 0);
+	CHECK_IS(saw, 0);
 }
 
 static int server, waits[2];
@@ -301,7 +301,7 @@ static struct sockaddr_un at = { .sun_family = AF_UNIX };
 
 static void connects(void *arg)
 {
-	CHECK(connect(waits[1], (void *)&at, sizeof at) == 0);
+	CHECK_IS(connect(waits[1], (void *)&at, sizeof at), 0);
 	partner(arg);
 }
 
@@ -311,12 +311,12 @@ static void flags(void)
 	doing("flags");
 	set(&ran, 0);
 	snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "l%d", getpid());
-	CHECK((server = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
-	CHECK(bind(server, (void *)&at, sizeof at) == 0);
-	CHECK(listen(server, 0) == 0);
-	CHECK((waits[0] = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
-	CHECK((waits[1] = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
-	CHECK(connect(waits[0], (void *)&at, sizeof at) == 0);
+	CHECK_THAT((server = socket(AF_UNIX, SOCK_STREAM, 0)), >=, 0);
+	CHECK_IS(bind(server, (void *)&at, sizeof at), 0);
+	CHECK_IS(listen(server, 0), 0);
+	CHECK_THAT((waits[0] = socket(AF_UNIX, SOCK_STREAM, 0)), >=, 0);
+	CHECK_THAT((waits[1] = socket(AF_UNIX, SOCK_STREAM, 0)), >=, 0);
+	CHECK_IS(connect(waits[0], (void *)&at, sizeof at), 0);
 	make(0, connects, NULL);
 	yield();
 	CHECK(get(&ran) == 0 && fcntl(waits[1], F_GETFL) & O_NONBLOCK);

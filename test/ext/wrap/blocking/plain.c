@@ -49,7 +49,7 @@ static void nothing(void)
 
 static void pair(int type)
 {
-	CHECK(socketpair(AF_UNIX, type, 0, fd) == 0);
+	CHECK_IS(socketpair(AF_UNIX, type, 0, fd), 0);
 }
 
 static void close_both(void)
@@ -59,7 +59,7 @@ static void close_both(void)
 
 static void one_byte(void)
 {
-	CHECK(write(fd[1], "x", 1) == 1);
+	CHECK_IS(write(fd[1], "x", 1), 1);
 }
 
 static void no_byte(void)
@@ -93,17 +93,17 @@ static void reads(void)
 	for (type = 0; type < 3; type++)
 		for (how = 0; how < (type == 2 ? 2 : 5); how++) {
 			if (type == 2)
-				CHECK(pipe(fd) == 0);
+				CHECK_IS(pipe(fd), 0);
 			else
 				pair(type ? SOCK_DGRAM : SOCK_STREAM);
 			buf[0] = 0;
 			meanwhile(one_byte);
 			errno = EDOM;
 			CHECK(receive(how, buf) == 1 && buf[0] == 'x');
-			CHECK(errno == EDOM);
+			CHECK_IS(errno, EDOM);
 			if (type != 1) {
 				meanwhile(no_byte);
-				CHECK(receive(how, buf) == 0);
+				CHECK_IS(receive(how, buf), 0);
 				close(fd[0]);
 			} else
 				close_both();
@@ -119,8 +119,8 @@ static void read_all(void)
 
 	while (got < BIG && (n = read(fd[0], buf, sizeof buf)) > 0)
 		for (i = 0; i < n; i++, got++)
-			CHECK(buf[i] == big[got]);
-	CHECK(got == BIG);
+			CHECK_IS(buf[i], big[got]);
+	CHECK_IS(got, BIG);
 }
 
 /* The descriptor comes with the first byte, and only there. */
@@ -140,11 +140,11 @@ static void take_descriptor(void)
 	c = CMSG_FIRSTHDR(&m);
 	CHECK(c != NULL && c->cmsg_type == SCM_RIGHTS);
 	memcpy(&got, CMSG_DATA(c), sizeof got);
-	CHECK(close(got) == 0);
+	CHECK_IS(close(got), 0);
 	for (v.iov_base = big, v.iov_len = BIG; rest > 0; rest -= n) {
 		m.msg_controllen = sizeof control;
-		CHECK((n = recvmsg(fd[0], &m, 0)) > 0);
-		CHECK(m.msg_controllen == 0);
+		CHECK_THAT((n = recvmsg(fd[0], &m, 0)), >, 0);
+		CHECK_IS(m.msg_controllen, 0);
 	}
 }
 
@@ -175,20 +175,20 @@ static void writes(void)
 	vec[2] = (struct iovec){ big + 70002, BIG - 70002 };
 	for (i = 0; i < 7; i++) {
 		if (i < 2)
-			CHECK(pipe(fd) == 0);
+			CHECK_IS(pipe(fd), 0);
 		else
 			pair(SOCK_STREAM);
 		meanwhile(i < 6 ? read_all : take_descriptor);
 		if (i == 6)
-			CHECK(send_descriptor() == BIG);
+			CHECK_IS(send_descriptor(), BIG);
 		else if (i == 3)
-			CHECK(send(fd[1], big, BIG, 0) == BIG);
+			CHECK_IS(send(fd[1], big, BIG, 0), BIG);
 		else if (i == 5)
-			CHECK(sendto(fd[1], big, BIG, 0, NULL, 0) == BIG);
+			CHECK_IS(sendto(fd[1], big, BIG, 0, NULL, 0), BIG);
 		else if (i % 2 == 0)
-			CHECK(write(fd[1], big, BIG) == BIG);
+			CHECK_IS(write(fd[1], big, BIG), BIG);
 		else
-			CHECK(writev(fd[1], vec, 3) == BIG);
+			CHECK_IS(writev(fd[1], vec, 3), BIG);
 		while (get(&ran) == 0)
 			yield();
 		close_both();
@@ -211,13 +211,13 @@ static void straight(void)
 	CHECK(recv(fd[0], buf, 8, MSG_DONTWAIT) == -1 && errno == EAGAIN);
 	CHECK(recv(udp, buf, 8, MSG_ERRQUEUE) == -1 && errno == EAGAIN);
 	close(udp);
-	CHECK(poll(&p, 1, 0) == 0);
-	CHECK(read(fd[0], buf, 0) == 0);
-	CHECK(fcntl(fd[0], F_SETFL, O_NONBLOCK) == 0);
-	CHECK(fcntl(fd[1], F_SETFL, O_NONBLOCK) == 0);
+	CHECK_IS(poll(&p, 1, 0), 0);
+	CHECK_IS(read(fd[0], buf, 0), 0);
+	CHECK_IS(fcntl(fd[0], F_SETFL, O_NONBLOCK), 0);
+	CHECK_IS(fcntl(fd[1], F_SETFL, O_NONBLOCK), 0);
 	CHECK(read(fd[0], buf, 8) == -1 && errno == EAGAIN);
 	CHECK(accept(fd[0], NULL, NULL) == -1 && errno != EAGAIN);
-	CHECK(write(fd[1], big, BIG) < BIG);
+	CHECK_THAT(write(fd[1], big, BIG), <, BIG);
 	CHECK(send(fd[1], big, BIG, 0) == -1 && errno == EAGAIN);
 	CHECK(nanosleep(&bad, NULL) == -1 && errno == EINVAL);
 	CHECK(read(-1, buf, 8) == -1 && errno == EBADF);
@@ -226,15 +226,15 @@ static void straight(void)
 	CHECK((f = tmpfile()) != NULL);
 	CHECK(write(fileno(f), "file", 4) == 4 && lseek(fileno(f), 0, 0) == 0);
 	CHECK(read(fileno(f), buf, 8) == 4 && buf[3] == 'e');
-	CHECK(read(fileno(f), buf, 8) == 0);
+	CHECK_IS(read(fileno(f), buf, 8), 0);
 	CHECK(recv(fileno(f), buf, 8, 0) == -1 && errno == ENOTSOCK);
 	fclose(f);
-	CHECK((fd[0] = open("/dev/null", O_RDWR)) >= 0);
+	CHECK_THAT((fd[0] = open("/dev/null", O_RDWR)), >=, 0);
 	CHECK(read(fd[0], buf, 8) == 0 && write(fd[0], buf, 8) == 8);
 	close(fd[0]);
-	CHECK(get(&ran) == 0);
-	CHECK(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME,
-			      &(struct timespec){ 0, 0 }, NULL) == 0);
+	CHECK_IS(get(&ran), 0);
+	CHECK_IS(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME,
+		 &(struct timespec){ 0, 0 }, NULL), 0);
 }
 
 static void three_bytes(void)
@@ -242,7 +242,7 @@ static void three_bytes(void)
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		CHECK(write(fd[1], &"abc"[i], 1) == 1);
+		CHECK_IS(write(fd[1], &"abc"[i], 1), 1);
 		yield();
 	}
 }
@@ -254,12 +254,12 @@ static void whole(void)
 	doing("MSG_WAITALL");
 	pair(SOCK_STREAM);
 	meanwhile(three_bytes);
-	CHECK(recv(fd[0], buf, 3, MSG_WAITALL) == 3);
-	CHECK(strcmp(buf, "abc") == 0);
+	CHECK_IS(recv(fd[0], buf, 3, MSG_WAITALL), 3);
+	CHECK_STR(buf, "abc");
 	meanwhile(one_byte);
-	CHECK(recv(fd[0], buf, 3, MSG_PEEK) == 1);
+	CHECK_IS(recv(fd[0], buf, 3, MSG_PEEK), 1);
 	meanwhile(no_byte);
-	CHECK(recv(fd[0], buf, 3, MSG_WAITALL) == 1);
+	CHECK_IS(recv(fd[0], buf, 3, MSG_WAITALL), 1);
 	close(fd[0]);
 }
 
@@ -281,7 +281,7 @@ static void with_descriptor(void)
 			CMSG_FIRSTHDR(&m)->cmsg_len   = CMSG_LEN(sizeof(int));
 			memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &fd[1], sizeof(int));
 		}
-		CHECK(sendmsg(fd[1], &m, 0) == 1);
+		CHECK_IS(sendmsg(fd[1], &m, 0), 1);
 		yield();
 	}
 }
@@ -298,14 +298,14 @@ static void whole_until(void)
 	doing("MSG_WAITALL and a descriptor");
 	pair(SOCK_STREAM);
 	meanwhile(with_descriptor);
-	CHECK(recvmsg(fd[0], &m, MSG_WAITALL) == 2);
-	CHECK(m.msg_controllen >= CMSG_LEN(sizeof(int)));
+	CHECK_IS(recvmsg(fd[0], &m, MSG_WAITALL), 2);
+	CHECK_THAT(m.msg_controllen, >=, CMSG_LEN(sizeof(int)));
 	memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof got);
-	CHECK(close(got) == 0);
-	CHECK(recv(fd[0], buf, 2, MSG_WAITALL) == 2);
+	CHECK_IS(close(got), 0);
+	CHECK_IS(recv(fd[0], buf, 2, MSG_WAITALL), 2);
 	meanwhile(with_descriptor);
-	CHECK(recv(fd[0], buf, 4, MSG_WAITALL) == 2);
-	CHECK(recv(fd[0], buf, 2, MSG_WAITALL) == 2);
+	CHECK_IS(recv(fd[0], buf, 4, MSG_WAITALL), 2);
+	CHECK_IS(recv(fd[0], buf, 2, MSG_WAITALL), 2);
 	close_both();
 }
 
@@ -322,34 +322,34 @@ static void ended(void)
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 
 	doing("ended");
-	CHECK((fd[0] = socket(AF_INET, SOCK_DGRAM, 0)) >= 0);
+	CHECK_THAT((fd[0] = socket(AF_INET, SOCK_DGRAM, 0)), >=, 0);
 	meanwhile(shut);
-	CHECK(recv(fd[0], buf, 8, 0) == 0);
+	CHECK_IS(recv(fd[0], buf, 8, 0), 0);
 	close(fd[0]);
 	pair(SOCK_DGRAM);
 	meanwhile(shut);
-	CHECK(read(fd[0], buf, 8) == 0);
+	CHECK_IS(read(fd[0], buf, 8), 0);
 	close_both();
-	CHECK((fd[0] = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
+	CHECK_THAT((fd[0] = socket(AF_UNIX, SOCK_STREAM, 0)), >=, 0);
 	snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "e%d", getpid());
-	CHECK(bind(fd[0], (void *)&un, sizeof un) == 0);
-	CHECK(listen(fd[0], 1) == 0);
+	CHECK_IS(bind(fd[0], (void *)&un, sizeof un), 0);
+	CHECK_IS(listen(fd[0], 1), 0);
 	meanwhile(shut);
 	CHECK(accept(fd[0], NULL, NULL) == -1 && errno == EINVAL);
 	close(fd[0]);
-	CHECK((fd[0] = eventfd(0, 0)) >= 0);
+	CHECK_THAT((fd[0] = eventfd(0, 0)), >=, 0);
 #if defined(RWF_NOWAIT)		/* else the wait comes first */
 	CHECK(read(fd[0], buf, 4) == -1 && errno == EINVAL);
 #endif
 	close(fd[0]);
-	CHECK((fd[0] = posix_openpt(O_RDWR | O_NOCTTY)) >= 0);
+	CHECK_THAT((fd[0] = posix_openpt(O_RDWR | O_NOCTTY)), >=, 0);
 	CHECK(grantpt(fd[0]) == 0 && unlockpt(fd[0]) == 0);
-	CHECK(ptsname_r(fd[0], name, sizeof name) == 0);
-	CHECK((fd[1] = open(name, O_RDWR | O_NOCTTY)) >= 0);
-	CHECK(writev(fd[1], parts, 2) == 3);
+	CHECK_IS(ptsname_r(fd[0], name, sizeof name), 0);
+	CHECK_THAT((fd[1] = open(name, O_RDWR | O_NOCTTY)), >=, 0);
+	CHECK_IS(writev(fd[1], parts, 2), 3);
 	close_both();
 	pair(SOCK_DGRAM);
-	CHECK(writev(fd[1], parts, 1) == 0);
+	CHECK_IS(writev(fd[1], parts, 1), 0);
 	CHECK(recv(fd[0], buf, 8, MSG_DONTWAIT) == -1 && errno == EAGAIN);
 	close_both();
 }
@@ -370,16 +370,16 @@ static void fast_open(void)
 
 	doing("MSG_FASTOPEN");
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	CHECK((fd[0] = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
-	CHECK((fd[1] = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	CHECK_THAT((fd[0] = socket(AF_INET, SOCK_STREAM, 0)), >=, 0);
+	CHECK_THAT((fd[1] = socket(AF_INET, SOCK_STREAM, 0)), >=, 0);
 	CHECK(bind(fd[0], (void *)&in, len) == 0 && listen(fd[0], 1) == 0);
-	CHECK(getsockname(fd[0], (void *)&in, &len) == 0);
+	CHECK_IS(getsockname(fd[0], (void *)&in, &len), 0);
 	meanwhile(accepts_fast);
 	errno = 0;
 	if (sendto(fd[1], "abc", 3, MSG_FASTOPEN, (void *)&in, len) != 3) {
-		CHECK(errno == EOPNOTSUPP);	/* the system has none */
-		CHECK(connect(fd[1], (void *)&in, len) == 0);
-		CHECK(write(fd[1], "abc", 3) == 3);
+		CHECK_IS(errno, EOPNOTSUPP);	/* the system has none */
+		CHECK_IS(connect(fd[1], (void *)&in, len), 0);
+		CHECK_IS(write(fd[1], "abc", 3), 3);
 	}
 	while (get(&ran) == 0)
 		yield();
@@ -390,7 +390,7 @@ static void limit(int socket, int option)
 {
 	struct timeval t = { 0, 20000 };
 
-	CHECK(setsockopt(socket, SOL_SOCKET, option, &t, sizeof t) == 0);
+	CHECK_IS(setsockopt(socket, SOL_SOCKET, option, &t, sizeof t), 0);
 }
 
 /* SO_RCVTIMEO and SO_SNDTIMEO end calls, and others run meanwhile. */
@@ -409,7 +409,7 @@ static void timeouts(void)
 	CHECK(write(fd[1], big, BIG) < BIG && get(&ran) == 1);
 	meanwhile(nothing);
 	CHECK(send(fd[1], big, BIG, 0) == -1 && errno == EAGAIN);
-	CHECK(get(&ran) == 1);
+	CHECK_IS(get(&ran), 1);
 	close_both();
 	limit(listener, SO_RCVTIMEO);
 	meanwhile(nothing);
@@ -418,13 +418,13 @@ static void timeouts(void)
 	setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO,
 		   &(struct timeval){ 0, 0 }, sizeof(struct timeval));
 	for (i = 0; i < 3; i++)
-		CHECK((s[i] = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
+		CHECK_THAT((s[i] = socket(AF_UNIX, SOCK_STREAM, 0)), >=, 0);
 	limit(s[2], SO_SNDTIMEO);
 	meanwhile(nothing);
-	CHECK(connect(s[0], (void *)&at, sizeof at) == 0);
-	CHECK(connect(s[1], (void *)&at, sizeof at) == 0);
+	CHECK_IS(connect(s[0], (void *)&at, sizeof at), 0);
+	CHECK_IS(connect(s[1], (void *)&at, sizeof at), 0);
 	CHECK(connect(s[2], (void *)&at, sizeof at) == -1 && errno == EAGAIN);
-	CHECK(get(&ran) == 1);
+	CHECK_IS(get(&ran), 1);
 	for (i = 0; i < 3; i++) {
 		CHECK(i == 2 || close(accept(listener, NULL, NULL)) == 0);
 		close(s[i]);
@@ -433,8 +433,8 @@ static void timeouts(void)
 
 static void connect_to(int *to)
 {
-	CHECK((*to = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
-	CHECK(connect(*to, (void *)&at, sizeof at) == 0);
+	CHECK_THAT((*to = socket(AF_UNIX, SOCK_STREAM, 0)), >=, 0);
+	CHECK_IS(connect(*to, (void *)&at, sizeof at), 0);
 	CHECK(!(fcntl(*to, F_GETFL) & O_NONBLOCK));
 }
 
@@ -450,7 +450,7 @@ static void accept_all(void)
 	int i;
 
 	for (i = 0; i < COUNT(queued); i++)
-		CHECK(close(accept(listener, NULL, NULL)) == 0);
+		CHECK_IS(close(accept(listener, NULL, NULL)), 0);
 }
 
 static void connections(void)
@@ -461,11 +461,12 @@ static void connections(void)
 
 	doing("connections");
 	meanwhile(connect_one);
-	CHECK((fd[0] = accept(listener, NULL, NULL)) >= 0);
+	CHECK_THAT((fd[0] = accept(listener, NULL, NULL)), >=, 0);
 	CHECK(!(fcntl(fd[0], F_GETFL) & O_NONBLOCK));
 	close_both();
 	meanwhile(connect_one);
-	CHECK((fd[0] = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0);
+	CHECK_THAT((fd[0] = accept4(listener, NULL, NULL, SOCK_NONBLOCK)), >=,
+		   0);
 	CHECK(fcntl(fd[0], F_GETFL) & O_NONBLOCK);
 	CHECK(!(fcntl(listener, F_GETFL) & O_NONBLOCK));
 	close_both();
@@ -478,12 +479,12 @@ static void connections(void)
 	while (get(&ran) == 0)
 		yield();
 	/* A port that is bound, and does not listen. */
-	CHECK((fd[0] = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
-	CHECK((fd[1] = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	CHECK_THAT((fd[0] = socket(AF_INET, SOCK_STREAM, 0)), >=, 0);
+	CHECK_THAT((fd[1] = socket(AF_INET, SOCK_STREAM, 0)), >=, 0);
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	CHECK(bind(fd[0], (void *)&in, sizeof in) == 0);
-	CHECK(getsockname(fd[0], (void *)&in, &len) == 0);
-	CHECK(connect(fd[1], (void *)&in, sizeof in) == -1);
+	CHECK_IS(bind(fd[0], (void *)&in, sizeof in), 0);
+	CHECK_IS(getsockname(fd[0], (void *)&in, &len), 0);
+	CHECK_IS(connect(fd[1], (void *)&in, sizeof in), -1);
 	CHECK(errno == ECONNREFUSED && !(fcntl(fd[1], F_GETFL) & O_NONBLOCK));
 	close_both();
 }
@@ -497,7 +498,7 @@ static void drain(void)
 
 	for (i = 0; i < 1000; i++) {
 		len = sizeof from;
-		CHECK(recvfrom(fd[1], buf, 64, 0, (void *)&from, &len) == 8);
+		CHECK_IS(recvfrom(fd[1], buf, 64, 0, (void *)&from, &len), 8);
 		CHECK(len == sizeof from && from.sun_path[1] == 's');
 	}
 }
@@ -509,16 +510,16 @@ static void datagrams(void)
 	int i;
 
 	doing("datagrams");
-	CHECK((fd[0] = socket(AF_UNIX, SOCK_DGRAM, 0)) >= 0);
-	CHECK((fd[1] = socket(AF_UNIX, SOCK_DGRAM, 0)) >= 0);
+	CHECK_THAT((fd[0] = socket(AF_UNIX, SOCK_DGRAM, 0)), >=, 0);
+	CHECK_THAT((fd[1] = socket(AF_UNIX, SOCK_DGRAM, 0)), >=, 0);
 	snprintf(to.sun_path + 1, sizeof to.sun_path - 1, "d%d", getpid());
-	CHECK(bind(fd[1], (void *)&to, sizeof to) == 0);
+	CHECK_IS(bind(fd[1], (void *)&to, sizeof to), 0);
 	snprintf(own.sun_path + 1, sizeof own.sun_path - 1, "s%d", getpid());
-	CHECK(bind(fd[0], (void *)&own, sizeof own) == 0);
+	CHECK_IS(bind(fd[0], (void *)&own, sizeof own), 0);
 	meanwhile(drain);
 	for (i = 0; i < 1000; i++)
-		CHECK(sendto(fd[0], "datagram", 8, 0, (void *)&to, sizeof to)
-		      == 8);
+		CHECK_IS(sendto(fd[0], "datagram", 8, 0, (void *)&to,
+			 sizeof to), 8);
 	while (get(&ran) == 0)
 		yield();
 	close_both();
@@ -540,10 +541,10 @@ static void polls(void)
 	p[2] = (struct pollfd){ .fd = fd[0], .events = POLLPRI };
 	meanwhile(one_byte);
 	CHECK(poll(p, nr, -1) == 1 && p[0].revents == POLLIN);
-	CHECK(read(fd[0], big, 1) == 1);
+	CHECK_IS(read(fd[0], big, 1), 1);
 	meanwhile(one_byte);
 	CHECK(ppoll(p, nr, &ten, NULL) == 1 && p[1].revents == 0);
-	CHECK(read(fd[0], big, 1) == 1);
+	CHECK_IS(read(fd[0], big, 1), 1);
 	meanwhile(nothing);
 	CHECK(poll(p, 1, 1) == 0 && get(&ran) == 1);
 	meanwhile(nothing);
@@ -555,14 +556,14 @@ static void polls(void)
 	FD_SET(fd[0], &r);
 	FD_SET(fd[1], &r);
 	meanwhile(one_byte);
-	CHECK(select(fd[1] + 1, &r, NULL, NULL, &tv) == 1);
+	CHECK_IS(select(fd[1] + 1, &r, NULL, NULL, &tv), 1);
 	CHECK(FD_ISSET(fd[0], &r) && !FD_ISSET(fd[1], &r));
 	CHECK(tv.tv_sec < 10 && tv.tv_sec > 0);
 	FD_SET(fd[0], &w);
-	CHECK(select(fd[0] + 1, &r, &w, NULL, NULL) == 2);
-	CHECK(read(fd[0], big, 1) == 1);
+	CHECK_IS(select(fd[0] + 1, &r, &w, NULL, NULL), 2);
+	CHECK_IS(read(fd[0], big, 1), 1);
 	meanwhile(nothing);
-	CHECK(pselect(fd[0] + 1, &r, NULL, NULL, &little, NULL) == 0);
+	CHECK_IS(pselect(fd[0] + 1, &r, NULL, NULL, &little, NULL), 0);
 	CHECK(get(&ran) == 1 && !FD_ISSET(fd[0], &r));
 	tv = (struct timeval){ 0, 1000 };
 	meanwhile(nothing);
@@ -592,16 +593,16 @@ static void sleeps(void)
 	meanwhile(nothing);
 	CHECK(sleep(1) == 0 && get(&ran) == 1);
 	meanwhile(nothing);
-	CHECK(clock_nanosleep(CLOCK_REALTIME, 0, &t, NULL) == 0);
-	CHECK(get(&ran) == 1);
+	CHECK_IS(clock_nanosleep(CLOCK_REALTIME, 0, &t, NULL), 0);
+	CHECK_IS(get(&ran), 1);
 	clock_gettime(CLOCK_REALTIME, &t);
 	if ((t.tv_nsec += 20000000) >= 1000000000) {
 		t.tv_nsec -= 1000000000;
 		t.tv_sec++;
 	}
 	meanwhile(nothing);
-	CHECK(clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &t, NULL) == 0);
-	CHECK(get(&ran) == 1);
+	CHECK_IS(clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &t, NULL), 0);
+	CHECK_IS(get(&ran), 1);
 }
 
 static void others(void)
@@ -612,16 +613,16 @@ static void others(void)
 
 	doing("others");
 	meanwhile(nothing);
-	CHECK(getaddrinfo("127.0.0.1", "7", &hints, &list) == 0);
+	CHECK_IS(getaddrinfo("127.0.0.1", "7", &hints, &list), 0);
 	CHECK(get(&ran) == 1 && list->ai_family == AF_INET);
 	freeaddrinfo(list);
-	CHECK(getaddrinfo("127.0.0.1", "no", &hints, &list) == EAI_NONAME);
-	CHECK((fd[0] = timerfd_create(CLOCK_MONOTONIC, 0)) >= 0);
-	CHECK(timerfd_settime(fd[0], 0, &soon, NULL) == 0);
+	CHECK_IS(getaddrinfo("127.0.0.1", "no", &hints, &list), EAI_NONAME);
+	CHECK_THAT((fd[0] = timerfd_create(CLOCK_MONOTONIC, 0)), >=, 0);
+	CHECK_IS(timerfd_settime(fd[0], 0, &soon, NULL), 0);
 	meanwhile(nothing);
 	CHECK(read(fd[0], &count, 8) == 8 && count == 1 && get(&ran) == 1);
 	close(fd[0]);
-	CHECK((fd[0] = fd[1] = eventfd(0, 0)) >= 0);
+	CHECK_THAT((fd[0] = fd[1] = eventfd(0, 0)), >=, 0);
 	close(fd[0]);
 }
 
@@ -647,8 +648,8 @@ static void abandoned(void)
 	while ((rc = ucall_lookup(is_deaf, nothing_left, NULL,
 				  uafter(UTIME_MS))) == -ETIMEDOUT)
 		;
-	CHECK(rc == -EAGAIN);
-	CHECK(getaddrinfo("127.0.0.1", "7", NULL, &list) == EAI_AGAIN);
+	CHECK_IS(rc, -EAGAIN);
+	CHECK_IS(getaddrinfo("127.0.0.1", "7", NULL, &list), EAI_AGAIN);
 	set(&deaf, 0);
 	while (getaddrinfo("127.0.0.1", "7", NULL, &list) == EAI_AGAIN)
 		usleep(1000);
@@ -672,13 +673,13 @@ static void in_scope(int how)
 	case 1:	CHECK(poll(&p, 1, -1) == -1 && errno == ECANCELED); break;
 	case 2:	CHECK(accept(listener, 0, 0) == -1 && errno == ECANCELED); break;
 	case 3:	CHECK(nanosleep(&t, &left) == -1 && errno == ECANCELED);
-		CHECK(left.tv_sec == 99); break;
+		CHECK_IS(left.tv_sec, 99); break;
 	case 4:	CHECK(sleep(3) == 2 && sleep(2) == 1 && sleep(1) == 0); break;
-	case 5:	CHECK(write(fd[1], big, BIG) < BIG); break;
+	case 5:	CHECK_THAT(write(fd[1], big, BIG), <, BIG); break;
 	}
-	CHECK(get(&ran) == 1);
+	CHECK_IS(get(&ran), 1);
 	one_byte();			/* what need not wait goes on */
-	CHECK(read(fd[0], buf, 1) == 1);
+	CHECK_IS(read(fd[0], buf, 1), 1);
 }
 
 /* The error is not EINTR, after which a library would call again. */
@@ -691,14 +692,14 @@ static void cancelled(void)
 		pair(SOCK_STREAM);
 		if (how == 5)
 			fcntl(fd[1], F_SETFL, 0);
-		CHECK(uscope_begin(&scope, INT64_MAX) == 0);
+		CHECK_IS(uscope_begin(&scope, INT64_MAX), 0);
 		if (how < 5)
 			in_scope(how);
 		else {
 			meanwhile(cancel);
-			CHECK(write(fd[1], big, BIG) < BIG);
+			CHECK_THAT(write(fd[1], big, BIG), <, BIG);
 		}
-		CHECK(uscope_end(&scope) == -ECANCELED);
+		CHECK_IS(uscope_end(&scope), -ECANCELED);
 		close_both();
 	}
 }
@@ -711,8 +712,8 @@ static void forks(void)
 	pid_t pid;
 
 	doing("forks");
-	CHECK(pipe(fd) == 0);
-	CHECK((pid = fork()) >= 0);
+	CHECK_IS(pipe(fd), 0);
+	CHECK_THAT((pid = fork()), >=, 0);
 	if (pid == 0) {
 		close(fd[1]);
 		_exit(read(fd[0], buf, 8) != 1 || nanosleep(&t, NULL) != 0);
@@ -727,14 +728,14 @@ static void on_signal(int signo)
 	int i;
 
 	for (i = 0; i < 200; i++)
-		CHECK(write(fd[1], "x", 1) == 1);
+		CHECK_IS(write(fd[1], "x", 1), 1);
 }
 
 static void signals(void)
 {
 	doing("signals");
 	meanwhile(nothing);
-	CHECK(pipe(fd) == 0);
+	CHECK_IS(pipe(fd), 0);
 	signal(SIGUSR1, on_signal);
 	CHECK(raise(SIGUSR1) == 0 && get(&ran) == 0);
 	close_both();
@@ -788,9 +789,9 @@ static void acceptor(void *arg)
 	int i, s;
 
 	for (i = 0; i < EACH; i++) {
-		CHECK((s = accept(listener, NULL, NULL)) >= 0);
+		CHECK_THAT((s = accept(listener, NULL, NULL)), >=, 0);
 		CHECK(read(s, buf, 8) == 1 && close(s) == 0);
-		CHECK(read(fd[0], buf, 1) == 1);
+		CHECK_IS(read(fd[0], buf, 1), 1);
 	}
 }
 
@@ -799,7 +800,7 @@ static void writer(void *arg)
 	int i;
 
 	for (i = 0; i < 4 * EACH; i++)
-		CHECK(write(fd[1], "x", 1) == 1);
+		CHECK_IS(write(fd[1], "x", 1), 1);
 }
 
 static void shared(void)
@@ -808,7 +809,7 @@ static void shared(void)
 	int i;
 
 	doing("shared");
-	CHECK(pipe(fd) == 0);
+	CHECK_IS(pipe(fd), 0);
 	begin(2, 0);
 	for (i = 0; i < 4; i++)
 		make(i, acceptor, NULL);
@@ -825,9 +826,9 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	at.sun_family = AF_UNIX;
 	snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "w%d", getpid());
-	CHECK((listener = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
-	CHECK(bind(listener, (void *)&at, sizeof at) == 0);
-	CHECK(listen(listener, 1) == 0);
+	CHECK_THAT((listener = socket(AF_UNIX, SOCK_STREAM, 0)), >=, 0);
+	CHECK_IS(bind(listener, (void *)&at, sizeof at), 0);
+	CHECK_IS(listen(listener, 1), 0);
 	begin(1, 0);
 	make(0, each, NULL);
 	start_and_finish();

@@ -17,7 +17,7 @@ static PGresult *ask(PGconn *c, const char *what, ExecStatusType wanted)
 
 	if (PQresultStatus(r) != wanted)
 		fprintf(stderr, "%s: %s\n", what, PQerrorMessage(c));
-	CHECK(PQresultStatus(r) == wanted);
+	CHECK_IS(PQresultStatus(r), wanted);
 	return r;
 }
 
@@ -27,7 +27,7 @@ static PGconn *connect_to(void)
 
 	if (PQstatus(c) != CONNECTION_OK)
 		fprintf(stderr, "%s\n", PQerrorMessage(c));
-	CHECK(PQstatus(c) == CONNECTION_OK);
+	CHECK_IS(PQstatus(c), CONNECTION_OK);
 	return c;
 }
 
@@ -46,7 +46,7 @@ static void client(void *number)
 		 (long)number);
 	r = ask(c, text, PGRES_TUPLES_OK);
 	CHECK(PQntuples(r) >= 500 / nr && PQgetlength(r, 0, 1) == 1000);
-	CHECK(atoi(PQgetvalue(r, 0, 0)) % nr == (int)(long)number);
+	CHECK_IS(atoi(PQgetvalue(r, 0, 0)) % nr, (int)(long)number);
 	PQclear(r);
 	PQfinish(c);
 	add(&done, 1);
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(1, argv);
-	CHECK(argc == 2);
+	CHECK_IS(argc, 2);
 	how = argv[1];
 	nr = getenv("NR") != NULL ? atoi(getenv("NR")) : 50;
 	prepare();
@@ -75,6 +75,6 @@ int main(int argc, char **argv)
 	for (i = 0; i < nr; i++)
 		make_pinned(i, client, (void *)(long)i);
 	start_and_finish();
-	CHECK(get(&done) == nr);
+	CHECK_IS(get(&done), nr);
 	return 0;
 }

@@ -47,7 +47,7 @@ static void client(void *number)
 
 	freeReplyObject(ask(c, "SET key%ld value", (long)number));
 	r = ask(c, "INCR come", 0);
-	CHECK(r->type == REDIS_REPLY_INTEGER);
+	CHECK_IS(r->type, REDIS_REPLY_INTEGER);
 	come = r->integer;
 	freeReplyObject(r);
 	for (i = 0; come == nr && i < nr; i++)
@@ -68,7 +68,7 @@ static void impatient(void *arg)
 {
 	redisContext *c = connect_to();
 
-	CHECK(redisSetTimeout(c, (struct timeval){ 0, 50000 }) == REDIS_OK);
+	CHECK_IS(redisSetTimeout(c, (struct timeval){ 0, 50000 }), REDIS_OK);
 	CHECK(redisCommand(c, "BLPOP never 0") == NULL && c->err != 0);
 	redisFree(c);
 }
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(1, argv);
-	CHECK(argc == 2);
+	CHECK_IS(argc, 2);
 	path = argv[1];
 	nr = getenv("NR") != NULL ? atoi(getenv("NR")) : 200;
 	prepare();
@@ -87,6 +87,6 @@ int main(int argc, char **argv)
 		make_pinned(i, client, (void *)(long)i);
 	make_pinned(0, impatient, NULL);
 	start_and_finish();
-	CHECK(get(&done) == nr);
+	CHECK_IS(get(&done), nr);
 	return 0;
 }

@@ -34,9 +34,9 @@ static X509 *certify(SSL_CTX *context)
 	X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN",
 		MBSTRING_ASC, (const unsigned char *)"test", -1, -1, 0);
 	X509_set_issuer_name(x, X509_get_subject_name(x));
-	CHECK(X509_sign(x, key, EVP_sha256()) > 0);
-	CHECK(SSL_CTX_use_certificate(context, x) == 1);
-	CHECK(SSL_CTX_use_PrivateKey(context, key) == 1);
+	CHECK_THAT(X509_sign(x, key, EVP_sha256()), >, 0);
+	CHECK_IS(SSL_CTX_use_certificate(context, x), 1);
+	CHECK_IS(SSL_CTX_use_PrivateKey(context, key), 1);
 	EVP_PKEY_free(key);
 	return x;
 }
@@ -47,7 +47,7 @@ static void check_ssl(const char *what, int rc)
 		return;
 	fprintf(stderr, "%s: %d\n", what, rc);
 	ERR_print_errors_fp(stderr);
-	CHECK(rc > 0);
+	CHECK_THAT(rc, >, 0);
 }
 
 static void server(void *fd)
@@ -59,12 +59,12 @@ static void server(void *fd)
 	SSL_set_fd(tls, (int)(long)fd);
 	check_ssl("accept", SSL_accept(tls));
 	check_ssl("request", SSL_read(tls, buf, sizeof buf));
-	CHECK(ubarrier_wait(&all, INT64_MAX) >= 0);
+	CHECK_THAT(ubarrier_wait(&all, INT64_MAX), >=, 0);
 	check_ssl("answer", SSL_write(tls, body, BODY));
-	CHECK(SSL_shutdown(tls) >= 0);
+	CHECK_THAT(SSL_shutdown(tls), >=, 0);
 	while ((n = SSL_read(tls, buf, sizeof buf)) > 0)
 		at += n;
-	CHECK(at == 0);
+	CHECK_IS(at, 0);
 	SSL_free(tls);
 	close((int)(long)fd);
 	add(&done, 1);
@@ -75,7 +75,7 @@ static void acceptor(void *arg)
 	int i, fd;
 
 	for (i = 0; i < nr; i++) {
-		CHECK((fd = accept(listener, NULL, NULL)) >= 0);
+		CHECK_THAT((fd = accept(listener, NULL, NULL)), >=, 0);
 		make_pinned(i, server, (void *)(long)fd);
 	}
 }
@@ -95,7 +95,7 @@ static void client(void *arg)
 		got += n;
 	}
 	CHECK(got == BODY && SSL_get_error(tls, n) == SSL_ERROR_ZERO_RETURN);
-	CHECK(SSL_get_verify_result(tls) == X509_V_OK);
+	CHECK_IS(SSL_get_verify_result(tls), X509_V_OK);
 	SSL_shutdown(tls);
 	SSL_free(tls);
 	close(fd);
@@ -108,10 +108,10 @@ static void listen_here(void)
 
 	at.sin_family = AF_INET;
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	CHECK((listener = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
-	CHECK(bind(listener, (void *)&at, sizeof at) == 0);
-	CHECK(listen(listener, 1024) == 0);
-	CHECK(getsockname(listener, (void *)&at, &len) == 0);
+	CHECK_THAT((listener = socket(AF_INET, SOCK_STREAM, 0)), >=, 0);
+	CHECK_IS(bind(listener, (void *)&at, sizeof at), 0);
+	CHECK_IS(listen(listener, 1024), 0);
+	CHECK_IS(getsockname(listener, (void *)&at, &len), 0);
 }
 
 int main(int argc, char **argv)
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < nr; i++)
 		make_pinned(i, client, NULL);
 	start_and_finish();
-	CHECK(get(&done) == 2 * nr);
+	CHECK_IS(get(&done), 2 * nr);
 	SSL_CTX_free(ours);
 	SSL_CTX_free(theirs);
 	X509_free(x);

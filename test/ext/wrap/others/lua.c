@@ -167,7 +167,7 @@ static void work(struct other *o)
 	}
 	if (rc != 0)
 		fprintf(stderr, "%s\n", lua_tostring(lua, -1));
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	j->j_result = strdup(lua_tostring(lua, -1));
 	CHECK(j->j_result != NULL);
 	lua_close(lua);
@@ -187,11 +187,11 @@ static void compare(void)
 	int i;
 
 	for (j = jobs; j < jobs + THREADS; j++) {
-		CHECK(strcmp(j->j_result, j->j_plain) == 0);
+		CHECK_STR(j->j_result, j->j_plain);
 		free(j->j_result);
 		for (i = 0; i < WHERES; i++)
-			CHECK(j->j_at[i] > 0);
-		CHECK(j->j_in_coroutine > 0);
+			CHECK_THAT(j->j_at[i], >, 0);
+		CHECK_THAT(j->j_in_coroutine, >, 0);
 		memset(j->j_at, 0, sizeof j->j_at);
 		j->j_in_coroutine = 0;
 	}

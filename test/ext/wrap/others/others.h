@@ -59,15 +59,15 @@ static UNUSED void others_block(void)
 {
 	struct other *o = others_self();
 
-	CHECK((o == NULL) == (way == NULL));
+	CHECK_IS(o == NULL, way == NULL);
 	if (o == NULL)
 		return;
 	o->o_blocks++;
 	if (way->w_procs == 0)
 		tiny_yield();
 	else
-		CHECK(rr_yield() == 0);
-	CHECK(others_self() == o);
+		CHECK_IS(rr_yield(), 0);
+	CHECK_IS(others_self(), o);
 }
 
 static void others_entry(void *arg)
@@ -101,12 +101,12 @@ static void others_rr(void *jobs, int nr, size_t size)
 {
 	int i;
 
-	CHECK(rr_init(way->w_procs, nr) == 0);
+	CHECK_IS(rr_init(way->w_procs, nr), 0);
 	for (i = 0; i < nr; i++)
 		CHECK(rr_thread_on(i, others_entry,
 				   others_at(jobs, i, size)) != NULL);
-	CHECK(rr_start() == 0);
-	CHECK(rr_fini() == 0);
+	CHECK_IS(rr_start(), 0);
+	CHECK_IS(rr_fini(), 0);
 }
 
 /* False: no lanes in a portable build. */
@@ -120,7 +120,7 @@ static bool others_bare(void *jobs, int nr, size_t size)
 	rc = tiny_init(&t, way->w_lanes);
 	if (rc == -ENOSYS)
 		return false;
-	CHECK(rc == 0);
+	CHECK_IS(rc, 0);
 	t.t_sched.s_next = others_next;
 	for (i = 0; i < nr; i++) {
 		o = others_at(jobs, i, size);
@@ -157,8 +157,8 @@ static UNUSED bool others_run(const struct way *w, void *jobs, int nr,
 	way = NULL;
 	for (i = 0; i < nr && done; i++) {
 		o = others_at(jobs, i, size);
-		CHECK(o->o_done == 1);
-		CHECK(o->o_blocks >= least);
+		CHECK_IS(o->o_done, 1);
+		CHECK_THAT(o->o_blocks, >=, least);
 		CHECK(o->o_copies > 0 || w->w_procs != 0);
 		blocks += o->o_blocks;
 		copies += o->o_copies;

@@ -185,8 +185,8 @@ static void plain(struct job *j)
 	j->j_other.o_f(&j->j_other);
 	memcpy(j->j_plain, j->j_got, bytes(j));
 	for (i = 1; i < j->j_nr; i++)
-		CHECK(k->k_order(j->j_plain + (i - 1) * k->k_size,
-				 j->j_plain + i * k->k_size) <= 0);
+		CHECK_THAT(k->k_order(j->j_plain + (i - 1) * k->k_size,
+			   j->j_plain + i * k->k_size), <=, 0);
 }
 
 static void prepare(void)

@@ -63,7 +63,7 @@ static void succeed(sqlite3 *db, int rc, const char *sql)
 	if (rc == SQLITE_OK)
 		return;
 	fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
-	CHECK(rc == SQLITE_OK);
+	CHECK_IS(rc, SQLITE_OK);
 }
 
 static void execute(sqlite3 *db, const char *sql)
@@ -78,8 +78,8 @@ static char *ask(sqlite3 *db, const char *sql)
 	char *text;
 
 	succeed(db, sqlite3_prepare_v2(db, sql, -1, &st, NULL), sql);
-	CHECK(sqlite3_step(st) == SQLITE_ROW);
-	CHECK(sqlite3_column_type(st, 0) != SQLITE_NULL);
+	CHECK_IS(sqlite3_step(st), SQLITE_ROW);
+	CHECK_THAT(sqlite3_column_type(st, 0), !=, SQLITE_NULL);
 	text = strdup((const char *)sqlite3_column_text(st, 0));
 	CHECK(text != NULL);
 	succeed(db, sqlite3_finalize(st), sql);
@@ -92,7 +92,7 @@ static void expect(sqlite3 *db, const char *sql, const char *want)
 
 	if (strcmp(got, want) != 0)
 		fprintf(stderr, "%s: %s instead of %s\n", sql, got, want);
-	CHECK(strcmp(got, want) == 0);
+	CHECK_STR(got, want);
 	free(got);
 }
 
@@ -122,9 +122,9 @@ static sqlite3 *open_db(const char *name)
 {
 	sqlite3 *db;
 
-	CHECK(sqlite3_open_v2(name, &db, SQLITE_OPEN_READWRITE |
-			      SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-			      SQLITE_OPEN_PRIVATECACHE, NULL) == SQLITE_OK);
+	CHECK_IS(sqlite3_open_v2(name, &db, SQLITE_OPEN_READWRITE |
+		 SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+		 SQLITE_OPEN_PRIVATECACHE, NULL), SQLITE_OK);
 	return db;
 }
 
@@ -172,7 +172,7 @@ static void work(struct other *o)
 
 	o->o_random = check_hash(check_seed, (unsigned)(j - jobs));
 	j->j_db = open_db(file);
-	CHECK(sqlite3_busy_handler(j->j_db, busy, j) == SQLITE_OK);
+	CHECK_IS(sqlite3_busy_handler(j->j_db, busy, j), SQLITE_OK);
 	sqlite3_progress_handler(j->j_db, STEPS, progress, j);
 	execute(j->j_db, "PRAGMA synchronous = OFF");	/* only saves time */
 	for (i = 0; i < TURNS; i++) {
@@ -182,7 +182,7 @@ static void work(struct other *o)
 		execute(j->j_db, i % 5 == 4 ? "ROLLBACK" : "COMMIT");
 		look(j);
 	}
-	CHECK(sqlite3_close(j->j_db) == SQLITE_OK);
+	CHECK_IS(sqlite3_close(j->j_db), SQLITE_OK);
 }
 
 /* The runs. */
@@ -212,8 +212,8 @@ static sqlite3 *create(const char *name, const char *journal)
 
 static void delete(sqlite3 *db)
 {
-	CHECK(sqlite3_close(db) == SQLITE_OK);
-	CHECK(unlink(file) == 0);
+	CHECK_IS(sqlite3_close(db), SQLITE_OK);
+	CHECK_IS(unlink(file), 0);
 }
 
 /* Returns the contents as text. */
@@ -253,15 +253,15 @@ static void compare(const struct way *w, const char *journal, const char *want)
 		jobs[i].j_progress = jobs[i].j_busy = 0;
 	if (others_run(w, jobs, THREADS, sizeof jobs[0], TURNS)) {
 		for (i = 0; i < THREADS; i++) {
-			CHECK(jobs[i].j_progress >= TURNS);
+			CHECK_THAT(jobs[i].j_progress, >=, TURNS);
 			nr_progress += jobs[i].j_progress;
 			nr_busy     += jobs[i].j_busy;
 		}
 		printf("	%s: %ld within statements, %ld when busy\n",
 		       journal, nr_progress, nr_busy);
-		CHECK(nr_busy > 0);
+		CHECK_THAT(nr_busy, >, 0);
 		got = contents(db);
-		CHECK(strcmp(got, want) == 0);
+		CHECK_STR(got, want);
 		free(got);
 	}
 	delete(db);
@@ -288,6 +288,6 @@ int main(int argc, char **argv)
 			compare(&ways[i], journals[k], want);
 		free(want);
 	}
-	CHECK(rmdir(dir) == 0);
+	CHECK_IS(rmdir(dir), 0);
 	return 0;
 }

@@ -106,7 +106,7 @@ static size_t chunk(struct job *j, size_t left)
 static void keep(unsigned char *to, size_t *len, size_t max,
 		 const unsigned char *from, size_t nob)
 {
-	CHECK(nob <= max - *len);
+	CHECK_THAT(nob, <=, max - *len);
 	memcpy(to + *len, from, nob);
 	*len += nob;
 }
@@ -120,9 +120,8 @@ static NOINLINE void pack(struct job *j)
 	int rc = Z_OK;
 
 	stream(&z, j, &a);
-	CHECK(deflateInit2(&z, j->j_level, Z_DEFLATED,
-			   j->j_raw ? -j->j_bits : j->j_bits,
-			   j->j_on_stack ? 2 : 8, Z_DEFAULT_STRATEGY) == Z_OK);
+	CHECK_IS(deflateInit2(&z, j->j_level, Z_DEFLATED, j->j_raw ? -j->j_bits
+		 : j->j_bits, j->j_on_stack ? 2 : 8, Z_DEFAULT_STRATEGY), Z_OK);
 	while (rc != Z_STREAM_END) {
 		if (z.avail_in == 0) {
 			nob = chunk(j, j->j_len - at);
@@ -139,7 +138,7 @@ static NOINLINE void pack(struct job *j)
 		keep(j->j_packed, &j->j_packed_len, PACKED, out,
 		     nob - z.avail_out);
 	}
-	CHECK(deflateEnd(&z) == Z_OK);
+	CHECK_IS(deflateEnd(&z), Z_OK);
 }
 
 static NOINLINE void unpack(struct job *j)
@@ -151,7 +150,7 @@ static NOINLINE void unpack(struct job *j)
 	int rc = Z_OK;
 
 	stream(&z, j, &a);
-	CHECK(inflateInit2(&z, j->j_bits) == Z_OK);
+	CHECK_IS(inflateInit2(&z, j->j_bits), Z_OK);
 	while (rc != Z_STREAM_END) {
 		if (z.avail_in == 0) {
 			nob = chunk(j, j->j_packed_len - at);
@@ -168,7 +167,7 @@ static NOINLINE void unpack(struct job *j)
 		keep(j->j_back, &j->j_back_len, DATA, out, nob - z.avail_out);
 	}
 	CHECK(at == j->j_packed_len && z.avail_in == 0);
-	CHECK(inflateEnd(&z) == Z_OK);
+	CHECK_IS(inflateEnd(&z), Z_OK);
 }
 
 /* Call-backs of inflateBack(). */
@@ -204,10 +203,10 @@ static NOINLINE void unpack_back(struct job *j)
 	stream(&z, j, &a);
 	j->j_chunk = in;
 	j->j_read  = 0;
-	CHECK(inflateBackInit(&z, j->j_bits, window) == Z_OK);
-	CHECK(inflateBack(&z, read_chunk, j, write_chunk, j) == Z_STREAM_END);
+	CHECK_IS(inflateBackInit(&z, j->j_bits, window), Z_OK);
+	CHECK_IS(inflateBack(&z, read_chunk, j, write_chunk, j), Z_STREAM_END);
 	CHECK(j->j_read == j->j_packed_len && z.avail_in == 0);
-	CHECK(inflateBackEnd(&z) == Z_OK);
+	CHECK_IS(inflateBackEnd(&z), Z_OK);
 	j->j_chunk = NULL;
 }
 
@@ -222,7 +221,7 @@ static void there_and_back(struct other *o)
 		unpack_back(j);
 	else
 		unpack(j);
-	CHECK(j->j_back_len == j->j_len);
+	CHECK_IS(j->j_back_len, j->j_len);
 	CHECK(memcmp(j->j_back, j->j_data, j->j_len) == 0);
 }
 
@@ -270,7 +269,7 @@ static void plain(struct job *j)
 	j->j_plain_len = j->j_packed_len;
 	if (j->j_raw)
 		return;
-	CHECK(uncompress(back, &len, j->j_plain, j->j_plain_len) == Z_OK);
+	CHECK_IS(uncompress(back, &len, j->j_plain, j->j_plain_len), Z_OK);
 	CHECK(len == j->j_len && memcmp(back, j->j_data, len) == 0);
 }
 
@@ -279,7 +278,7 @@ static void compare(void)
 	struct job *j;
 
 	for (j = jobs; j < jobs + THREADS; j++) {
-		CHECK(j->j_packed_len == j->j_plain_len);
+		CHECK_IS(j->j_packed_len, j->j_plain_len);
 		CHECK(memcmp(j->j_packed, j->j_plain, j->j_plain_len) == 0);
 		CHECK(!j->j_on_stack || j->j_arena > 0);
 		j->j_arena = 0;
@@ -294,17 +293,17 @@ static void moved(void)
 	z_stream z, other;
 
 	memset(&z, 0, sizeof z);
-	CHECK(deflateInit(&z, 1) == Z_OK);
+	CHECK_IS(deflateInit(&z, 1), Z_OK);
 	other = z;
 	other.next_in  = other.next_out  = byte;
 	other.avail_in = other.avail_out = sizeof byte;
-	CHECK(deflate(&other, Z_FINISH) == Z_STREAM_ERROR);
-	CHECK(deflateEnd(&z) == Z_OK);
+	CHECK_IS(deflate(&other, Z_FINISH), Z_STREAM_ERROR);
+	CHECK_IS(deflateEnd(&z), Z_OK);
 	memset(&z, 0, sizeof z);
-	CHECK(inflateInit(&z) == Z_OK);
+	CHECK_IS(inflateInit(&z), Z_OK);
 	other = z;
-	CHECK(inflate(&other, Z_FINISH) == Z_STREAM_ERROR);
-	CHECK(inflateEnd(&z) == Z_OK);
+	CHECK_IS(inflate(&other, Z_FINISH), Z_STREAM_ERROR);
+	CHECK_IS(inflateEnd(&z), Z_OK);
 #endif
 }
 

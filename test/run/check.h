@@ -125,8 +125,18 @@ void check_tell(const char *format, ...)
 	(void)!write(STDERR_FILENO, line, nob);
 }
 
+/* Returns the next comment of a text that begins a line, but for VARIANTS and LIBS. */
+static char *check_comment(char *text)
+{
+	do
+		text = strstr(text + 1, "\n/*");
+	while (text != NULL && (strncmp(text + 3, " VARIANTS: ", 11) == 0 ||
+				strncmp(text + 3, " LIBS: ", 7) == 0));
+	return text;
+}
+
 /*
- * Tells the claim, which is the comment in the second line of the test. The
+ * Tells the claim, which is the first comment of the test behind its licence. The
  * source may be elsewhere, and the call may fail: then there is no line.
  */
 static void check_claim(void)
@@ -136,8 +146,8 @@ static void check_claim(void)
 	ssize_t nob = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
 
 	text[nob > 0 ? nob : 0] = 0;
-	from = strstr(text, "\n/*");
-	if (from == NULL || from != strchr(text, '\n'))
+	from = check_comment(text);
+	if (from == NULL)
 		return;
 	from += 3;
 	end = strstr(from, "*/");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* u_check: a check that fails tells both values, its claim, and how to run it. */
+/* check: a check that fails tells both values, its claim, and how to run it. */
+/* VARIANTS: core */
 
 #include "check.h"
 
 #define SEED	"17"
-#define CLAIM	"u_check: a check that fails tells both values, its claim, and how " \
-		"to run it."
+#define CLAIM	"check: a check that fails tells both values, its claim, and how to " \
+		"run it."
 
 static int calls;
 static char word[] = "abc";
@@ -69,12 +70,12 @@ static void is_elsewhere(void)
 	CHECK_IS(calls, 1);
 }
 
-/* Calls it as USCHED_CHECK='a b' SEED=17 ./u_check does. */
+/* Calls it as USCHED_CHECK='a b' SEED=17 ./check does. */
 static void (*called)(void);
 
 static void calls_it(void)
 {
-	static char name[] = "./u_check", *argv[] = { name, NULL };
+	static char name[] = "./check", *argv[] = { name, NULL };
 
 	setenv("SEED", SEED, 1);
 	setenv("USCHED_CHECK", "a b", 1);
@@ -103,9 +104,9 @@ static void tells(void (*f)(void), const char *what, const char *values)
 	CHECK(at != NULL);
 	/* The source may not be there. */
 	if (f == is_elsewhere || access(__FILE__, R_OK) != 0)
-		CHECK_STR(at, "SEED=" SEED " ./u_check\n");
+		CHECK_STR(at, "SEED=" SEED " ./check\n");
 	else
-		CHECK_STR(at, "SEED=" SEED " ./u_check\n\tclaim: " CLAIM "\n");
+		CHECK_STR(at, "SEED=" SEED " ./check\n\tclaim: " CLAIM "\n");
 }
 
 /* All of these hold, as they do with ==, and evaluate what they get once. */

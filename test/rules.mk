@@ -36,9 +36,8 @@ SHORT   := 'test/guide.sh --text' test/chaos.sh test/fuzz.sh 'test/model.sh --so
 
 # A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
-TEST_CC  = $(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $< $(filter %.o,$^) $(filter %_pthread.a,$^) \
-	   $(filter %.a,$^) -pthread $(call libs,$<)
-TEST_H  := $(wildcard test/*.h)
+TEST_CC  = $(MAKE_ONE) $(filter %.o,$^) $(filter %_pthread.a,$^) $(filter %.a,$^) -pthread \
+	   $(call libs,$<)
 
 .PHONY: test tested check checked check-all built soak cover counted programs
 
@@ -47,21 +46,22 @@ $(patsubst %,$(B)/%,$(filter s_pthread_io%,$(TESTS))): $(B)/uwrap.o
 $(patsubst %,$(B)/%,$(filter s_view% t_view%,$(TESTS))): ext/view/walk.c
 $(B)/t_first: examples/first/workers.c
 
-$(CORES:%=$(B)/%): $(B)/%: test/%.c $(CORE:%=$(B)/%.o) $(TEST_H)
+$(CORES:%=$(B)/%): $(B)/%: test/%.c $(CORE:%=$(B)/%.o)
 	$(TEST_CC)
-$(ALONE:%=$(B)/%): $(B)/%: test/%.c $(B)/libusched.a $(TEST_H)
+$(ALONE:%=$(B)/%): $(B)/%: test/%.c $(B)/libusched.a
 	$(TEST_CC)
-$(B)/%-RR: test/%.c $(B)/libusched.a $(TEST_H)
+$(B)/%-RR: test/%.c $(B)/libusched.a
 	$(TEST_CC) -DRR
-$(B)/%-LL: test/%.c $(B)/libusched.a $(TEST_H)
+$(B)/%-LL: test/%.c $(B)/libusched.a
 	$(TEST_CC) -DLL
-$(B)/%-WS: test/%.c $(B)/libusched.a $(TEST_H)
+$(B)/%-WS: test/%.c $(B)/libusched.a
 	$(TEST_CC) -DWS
 
 # make test and make check are recursive, so that programs compile in parallel. In scripts make
 # is as a user calls it: scripts get what was set by hand, but neither jobs nor QUICK.
 CPUS    := $(shell getconf _NPROCESSORS_ONLN)
-AGAIN    = $(MAKE) -s --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(CPUS))
+AGAIN    = $(MAKE) $(if $(QUIET),-s) --no-print-directory \
+	   $(if $(filter -j%,$(MAKEFLAGS)),,-j$(CPUS))
 RUN      = env -u MAKEFLAGS -u MAKELEVEL -u QUICK LC_ALL=C CC="$(CC)" \
 	   LIBRARY=$(B)/libusched.a test/run.sh
 

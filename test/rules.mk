@@ -41,9 +41,8 @@ SHORT   := 'test/house/guide.sh --text' test/whole/chaos.sh test/core/fuzz.sh \
 
 # A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
-TEST_CC  = mkdir -p $(T_B) && $(CC) $(ALLFLAGS) -Itest/run $(LDFLAGS) -o $@ $< $(filter %.o,$^) \
-	   $(filter %_pthread.a,$^) $(filter %.a,$^) -pthread $(call libs,$<)
-TEST_H  := $(wildcard test/*/*.h)
+TEST_CC  = $(MAKE_ONE) -Itest/run $(filter %.o,$^) $(filter %_pthread.a,$^) $(filter %.a,$^) \
+	   -pthread $(call libs,$<)
 
 .PHONY: test tested chosen check checked check-all built soak cover counted programs
 
@@ -52,22 +51,26 @@ $(patsubst %,$(T_B)/%,$(filter pthread_io%,$(TESTS))): $(B)/uwrap.o
 $(patsubst %,$(T_B)/%,$(filter view%,$(TESTS))): ext/view/walk.c
 $(T_B)/first: examples/first/workers.c
 
+$(T_B):
+	@mkdir -p $@
+
 .SECONDEXPANSION:
-$(CORES:%=$(T_B)/%): $(T_B)/%: $$(source_of_$$*) $(CORE:%=$(B)/%.o) $(TEST_H)
+$(CORES:%=$(T_B)/%): $(T_B)/%: $$(source_of_$$*) $(CORE:%=$(B)/%.o) | $(T_B)
 	$(TEST_CC)
-$(ALONE:%=$(T_B)/%): $(T_B)/%: $$(source_of_$$*) $(B)/libusched.a $(TEST_H)
+$(ALONE:%=$(T_B)/%): $(T_B)/%: $$(source_of_$$*) $(B)/libusched.a | $(T_B)
 	$(TEST_CC)
-$(T_B)/%-RR: $$(source_of_$$*) $(B)/libusched.a $(TEST_H)
+$(T_B)/%-RR: $$(source_of_$$*) $(B)/libusched.a | $(T_B)
 	$(TEST_CC) -DRR
-$(T_B)/%-LL: $$(source_of_$$*) $(B)/libusched.a $(TEST_H)
+$(T_B)/%-LL: $$(source_of_$$*) $(B)/libusched.a | $(T_B)
 	$(TEST_CC) -DLL
-$(T_B)/%-WS: $$(source_of_$$*) $(B)/libusched.a $(TEST_H)
+$(T_B)/%-WS: $$(source_of_$$*) $(B)/libusched.a | $(T_B)
 	$(TEST_CC) -DWS
 
 # make test and make check are recursive, so that programs compile in parallel. In scripts make
 # is as a user calls it: scripts get what was set by hand, but neither jobs nor QUICK.
 CPUS    := $(shell getconf _NPROCESSORS_ONLN)
-AGAIN    = $(MAKE) -s --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(CPUS))
+AGAIN    = $(MAKE) $(if $(QUIET),-s) --no-print-directory \
+	   $(if $(filter -j%,$(MAKEFLAGS)),,-j$(CPUS))
 RUN      = env -u MAKEFLAGS -u MAKELEVEL -u QUICK LC_ALL=C CC="$(CC)" \
 	   LIBRARY=$(B)/libusched.a test/run/run.sh
 

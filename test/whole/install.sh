@@ -463,7 +463,7 @@ refused() {
 # A tree in a path with spaces.
 spaces() {
 	mkdir "$dir/a b" && ln -s "$PWD"/* "$dir/a b" && rm "$dir/a b/build" &&
-		cp -r build "$dir/a b" || exit 1
+		cp -rp build "$dir/a b" || exit 1
 	$make -s -C "$dir/a b" flags CC="$cc" >"$dir/said"
 	try 'make flags with spaces' grep -q 'a\\ b/libusched.a' "$dir/said"
 	try 'make flags with spaces' sh -c 'xargs "$@" <"$0"' "$dir/said" $cc -Wall \

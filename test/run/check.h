@@ -61,8 +61,9 @@
 	CHECK_VALUES(got, is, want, #got " " #is " " #want, #is " ")
 
 /*
- * Both values have the type of an expression ?: of both, in which C compares
- * them, too. There a constant 0 may be a pointer, and a bit-field is an int.
+ * Both values get the type of 1 ? got : want. In that type C compares them. It
+ * is never that of a bit-field or an atomic object, and a constant 0 may be a
+ * pointer.
  */
 #if !defined(__cplusplus)
 #define CHECK_VALUES(got, is, want, what, than)				\
@@ -104,7 +105,6 @@ static long check_since;		/* us of the wall, when check_limit was set */
 static long check_cpu_since;		/* us of cpu, when check_limit was set */
 static long check_cpu_seen;		/* us of cpu, when the watchdog last looked */
 static char check_doing[64];		/* which part of the test runs */
-
 static char check_command[512];		/* which runs this test again */
 
 /* Writes a line to stderr. A thread that fails may have a small stack. */
@@ -141,7 +141,7 @@ static char *check_comment(char *text)
  */
 static void check_claim(void)
 {
-	char text[512], *end, *to, *from;
+	char text[512], next, *end, *to, *from;
 	int fd = open(__BASE_FILE__, O_RDONLY | O_CLOEXEC);
 	ssize_t nob = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
 
@@ -155,10 +155,11 @@ static void check_claim(void)
 		*end = 0;
 	/* Its lines become a single line. An empty line ends it. */
 	for (to = text; *from != 0 && strncmp(from, "\n *\n", 4) != 0; from++) {
+		next = *from == '\n' ? ' ' : *from;
+		if (next != ' ' || (to > text && to[-1] != ' '))
+			*to++ = next;
 		if (strncmp(from, "\n *", 3) == 0)
-			from += 3;
-		if (*from != ' ' || (to > text && to[-1] != ' '))
-			*to++ = *from;
+			from += 2;
 	}
 	*to = 0;
 	if (to > text && to[-1] == ' ')

@@ -164,7 +164,7 @@ static void check_length(int line, int n, int rc)
 }
 
 /* Puts bytes into a text of n bytes, in place of `out` of them. */
-static int splice(char *text, int n, int at, int out, const char *in, int nr)
+static int edit(char *text, int n, int at, int out, const char *in, int nr)
 {
 	out = out < n - at ? out : n - at;
 	if (n - out + nr > ROOM)
@@ -182,19 +182,19 @@ static int mutate(char *text, int n, unsigned *seed)
 
 	switch (check_random(seed) % 8) {
 	case 0: case 1: case 2:
-		return splice(text, n, at, 0, w, strlen(w));
+		return edit(text, n, at, 0, w, strlen(w));
 	case 3: case 4:
 		fill[0] = check_random(seed);
-		return splice(text, n, at, 1, fill, 1);
+		return edit(text, n, at, 1, fill, 1);
 	case 5:
-		return splice(text, n, at, check_random(seed) % 9, "", 0);
+		return edit(text, n, at, check_random(seed) % 9, "", 0);
 	case 6:
-		return splice(text, n, at, strlen(w), w, strlen(w));
+		return edit(text, n, at, strlen(w), w, strlen(w));
 	}
 	if (check_random(seed) % 16 != 0)
 		return n;
 	memset(fill, 'a', sizeof fill);		/* about as long as may be */
-	return splice(text, n, at, 0, fill, (check_random(seed) % 2 ?
+	return edit(text, n, at, 0, fill, (check_random(seed) % 2 ?
 		HTTP_LINE : HTTP_HEAD) - check_random(seed) % 80);
 }
 

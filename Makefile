@@ -300,12 +300,14 @@ install: allowed
 	$(if $(HAVE_CXX),$(call pc,usched-cxx,C++ threads that block in catch handlers,$(WITH_CXX)))
 
 uninstall:
-	$(call say,RM $(words $(PUT)) names of usched in $(DESTDIR)$(PREFIX))rm -f $(PUT:%=$(DESTDIR)%)
+	$(call say,RM $(words $(PUT)) names of usched in $(DESTDIR)$(PREFIX))rm -f \
+		$(PUT:%=$(DESTDIR)%)
 	$(QUIET)rmdir $(OWN:%=$(DESTDIR)%) 2>/dev/null || true
 	$(QUIET)(cd $(DESTDIR)$(GDBDIR) && rmdir -p .$(LIBDIR)) 2>/dev/null || true
 
 clean:
-	$(call say,RM build out libraries tools)rm -rf build out $(LIBS) $(HOOKS) $(TOOLS) libusched.so.*
+	$(call say,RM build out libraries tools)rm -rf build out $(LIBS) $(HOOKS) \
+		$(TOOLS) libusched.so.*
 	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
 		bench/http/*/ bench/engine/*/ bench/mpi/ bench/python/ test/examples/attack/; do \
 		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done

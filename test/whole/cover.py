@@ -20,7 +20,8 @@ import os
 import subprocess
 import sys
 
-TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
 FOLDERS = {"": ["usched.c", "usched.h", "rr.c", "rr.h", "ll.c", "ll.h"],
            "core": [os.path.basename(path)
                     for path in glob.glob(os.path.join(TOP, "core", "*.h"))],

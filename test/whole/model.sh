@@ -16,7 +16,7 @@ cc=${CC:-cc}
 build() { # headers and scenarios in $1; which
 	$cc -std=gnu11 -O1 -g -fsanitize=thread -DUSCHED_SANITIZE_ANYWAY \
 		-DULOCK_SPINS=0 -Werror=implicit-function-declaration \
-		-I"$1" -Itest/model \
+		-I"$1" -Itest/whole/model \
 		-c -o "$dir/m.o" "$1/m_$2.c" &&
 	$cc -o "$dir/m_$2" "$dir/m.o" "$dir/model.o" "$dir/usched.o"
 }

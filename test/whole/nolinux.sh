@@ -47,7 +47,7 @@ try() {
 	done
 }
 
-for flags in '-DUSCHED_LANES' '' '-DUSCHED_LANES -DUIO_KQUEUE -Itest/kqueue'; do
+for flags in '-DUSCHED_LANES' '' '-DUSCHED_LANES -DUIO_KQUEUE -Itest/whole/kqueue'; do
 	if ! library; then
 		fail "the library $flags"
 		continue

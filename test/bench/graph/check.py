@@ -20,7 +20,7 @@ import termios
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(os.path.dirname(HERE))
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 GRAPH = ["python3", TOP + "/graph.py"]
 TARGETS, FORK = (["python3", f"{TOP}/bench/results/{name}.py"]
                  for name in ("targets", "fork"))

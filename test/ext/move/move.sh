@@ -46,7 +46,7 @@ main() {
 }
 
 build() { # program, its flags, sources, what follows
-	$cc -std=gnu11 -O2 -g -Wall -Wextra -Werror $CFLAGS $includes -Itest/move \
+	$cc -std=gnu11 -O2 -g -Wall -Wextra -Werror $CFLAGS $includes -Itest/ext/move \
 		$2 $3 -o "$dir/$1" $4 -pthread -lm
 }
 

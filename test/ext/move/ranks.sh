@@ -58,7 +58,7 @@ objects() { # folder, flags: the library, compiled once for all
 
 # The results of threads that stay, without an MPI.
 stays() {
-	$cc $options $fixed -no-pie $CFLAGS $includes -Itest/move test/ext/move/saves.c \
+	$cc $options $fixed -no-pie $CFLAGS $includes -Itest/ext/move test/ext/move/saves.c \
 		"$dir"/plain/*.o -o "$dir/saves" @ext/move/move.flags -pthread -lm
 	try 'threads that stay' timeout 120 "$dir/saves" "$dir/want" 60
 }
@@ -73,7 +73,7 @@ profile() { # folder, flags
 }
 
 compile() { # program, sources, flags, what follows
-	OMPI_CC=$cc MPICH_CC=$cc mpicc.$mpi $options $CFLAGS $includes -Itest/move \
+	OMPI_CC=$cc MPICH_CC=$cc mpicc.$mpi $options $CFLAGS $includes -Itest/ext/move \
 		$3 $2 -o "$dir/$1.$mpi" $4 -pthread -lm
 }
 

@@ -104,7 +104,7 @@ empty 'includes point upwards' "$(upwards .)"
 empty 'calls in ws.c and its parts point upwards' "$(declared lib/steal/*.[ch])"
 empty 'files at the top' "$(grep -v / "$dir/files" | grep -vxE \
 	'usched\.[ch]|(rr|ll)\.[ch]|[rl]main\.c|Makefile|sources|bench\.sh|graph\.py
-(README|HACKING|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|\.gitignore')"
+(README|HACKING|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|\.gitignore|\.git-blame-ignore-revs')"
 empty 'folders without a README' "$(sed -nE 's,^(((lib|ext)/)?[a-z]*)/.*,\1,p' \
 	"$dir/files" | sed 's,^\(lib\|ext\)/.*,&\n\1,' | sort -u | while read -r folder; do
 		[ -s "$folder/README.md" ] || echo "$folder"

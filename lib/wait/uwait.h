@@ -645,7 +645,7 @@ struct uwait *uwait_expire(struct uwait_base *b);
 
 /*
  * Ends the waits of a list from uwait_expire(). A part of uwait_look(). Caller
- * need not have h to itself.
+ * need not have b to itself.
  */
 void uwait_expired(struct uwait *list);
 

@@ -100,7 +100,7 @@ skip() {
 
 # Flags are words.
 compile() { # what
-	must "$1" $compiler -std=gnu11 -g -Wall -Wextra -Werror $includes -Itest/run "$@"
+	must "$1" $compiler -std=gnu11 -g -Wall -Wextra -Werror $includes "$@"
 }
 
 # Some programs compile, but do not run here.

@@ -37,7 +37,7 @@ traces() { # fails, program
 # Builds programs.c on usched.c, with more options, and keeps the traces.
 real() { # name, fails, options
 	name=$1 fails=$2; shift 2
-	${CC:-cc} -std=c11 -O2 -g -Wall -Wextra -Werror $includes -Itest/run "$@" \
+	${CC:-cc} -std=c11 -O2 -g -Wall -Wextra -Werror $includes "$@" \
 		test/core/tiny/programs.c usched.c -o "$dir/real" >"$dir/log" 2>&1 &&
 		traces "$fails" "$dir/real" >"$dir/$name"
 	result $? "usched.c: $name"

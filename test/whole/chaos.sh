@@ -71,7 +71,7 @@ build() (
 	*HARD*)		more="$more $(where uhard.c)" ;;
 	*PREEMPT*)	more=$(where upreempt.c) ;;
 	esac
-	$cc -std=gnu11 -g -Wall -Wextra $flags $includes -Itest/run \
+	$cc -std=gnu11 -g -Wall -Wextra $flags $includes \
 		-include test/whole/chaos/window.h "$2"/lib/base/*.c "$2"/lib/wait/*.c \
 		$(where ucall.c umem.c uproc.c) "$2"/lib/steal/*.c \
 		$(where usched.c rr.c ll.c) $more $driver $LDFLAGS \

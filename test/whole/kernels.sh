@@ -26,7 +26,7 @@ try() {
 	if [ ! -e "$dir/$test" ]; then
 		# shellcheck disable=SC2046,SC2086 # words
 		source=$(test_of "$name")
-		${CC:-cc} -std=gnu11 -O1 $includes -Itest/run $scheduler \
+		${CC:-cc} -std=gnu11 -O1 $includes $scheduler \
 			-o "$dir/$test" "$source" "$library" -pthread -lm \
 			$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$source") \
 			>"$dir/log" 2>&1 || { fail "$test" "$dir/log"; return; }

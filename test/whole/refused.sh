@@ -10,7 +10,6 @@
 cd "$(dirname "$0")/../.." || exit 1
 . test/run/layout
 . test/run/count
-includes="$includes -Itest/run"
 
 # The last command must have failed, with this message.
 must() { # what, status, words

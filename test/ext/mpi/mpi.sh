@@ -72,7 +72,7 @@ compile() { # program, source, flags: all of a program but the library
 	mpicc.$mpi -std=gnu11 -O1 -g -Wall -Wextra -Werror \
 		-Wno-stringop-overflow -Wno-stringop-overread \
 		-Wno-unknown-warning-option \
-		$CFLAGS $includes -Itest/run -Ibench/mpi \
+		$CFLAGS $includes -Ibench/mpi \
 		$3 $2 -o "$dir/$1.$mpi" $4 -pthread
 }
 

@@ -65,7 +65,7 @@ kind() { # KIND, flags, compiler
 # these need of others, $libraries, is not.
 program() { # KIND, flags, compiler, source, name
 	mkdir -p "$dir/$1/p" &&
-	$3 -std=gnu11 -g -Wall -Wextra -Werror $CFLAGS $includes -Itest/run $2 \
+	$3 -std=gnu11 -g -Wall -Wextra -Werror $CFLAGS $includes $2 \
 		-c "$4" -o "$dir/$1/p/$5.o" &&
 	$3 -nostdlib -r @ext/sim/sim.flags "$dir/$1/p/$5.o" $archives -o "$dir/$1/p/$5.all.o" &&
 	$3 $CFLAGS $2 "$dir/$1/p/$5.all.o" "$dir/$1/lib.a" $libraries -pthread -o "$dir/$1/$5"

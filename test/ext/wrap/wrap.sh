@@ -79,7 +79,7 @@ link() { # mode, scheduler, program, what to link with ...
 	mode=$1 sched=$2 program=$3; shift 3
 	[ $mode = plain ] || sched="$sched -DUSCHED_HARD"
 	${CC:-cc} -std=gnu11 -O1 -g -Wall -Wextra -Werror ${CFLAGS:-} \
-		-D$sched $includes -Itest/run "test/ext/wrap/blocking/$program.c" "$@" \
+		-D$sched $includes "test/ext/wrap/blocking/$program.c" "$@" \
 		-o "$dir/program" -pthread -ldl
 }
 

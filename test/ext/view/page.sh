@@ -36,7 +36,8 @@ browse() { # what, words of page.py ...
 }
 
 known() {
-	${CC:-cc} -std=gnu11 -Wall -Wextra -O2 -Ilib/view test/ext/view/page/made.c -o "$dir/made" &&
+	${CC:-cc} -std=gnu11 -Wall -Wextra -O2 -Ilib/view test/ext/view/page/made.c \
+		-o "$dir/made" &&
 		"$dir/made" "$dir/small" 20000 0 >"$dir/small.json" &&
 		"$dir/made" "$dir/large" 1200000 1 >"$dir/large.json" ||
 		{ fail 'made.c makes recordings'; return; }

@@ -9,8 +9,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . test/run/count
 
 one() { # emulator, compiler, flags
-	if ! $2 -std=gnu11 -Wall -Wextra -g $3 -I. -Ilib/debug -Itest/run \
-		test/debug/trace.c usched.c \
+	if ! $2 -std=gnu11 -Wall -Wextra -g $3 $includes test/debug/trace.c usched.c \
 		lib/debug/utrace.c -o "$dir/t" -lm >"$dir/log" 2>&1 ||
 	   ! timeout 600 $1 "$dir/t" >"$dir/log" 2>&1; then
 		fail "$2 $3" "$dir/log"

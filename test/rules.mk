@@ -29,9 +29,10 @@ T_B     := $(B)/test
 PROGRAMS := $(TESTS:%=$(T_B)/%)
 SCRIPTS := $(filter-out test/run/run.sh test/whole/matrix.sh,$(wildcard test/*/*.sh test/*/*/*.sh))
 
-# What make test leaves to make check. The modules of wait/ and io/ know schedulers only by
-# uwait.h, so their tests run in ws alone, which also moves their threads.
-MODULAR := $(basename $(notdir $(wildcard test/wait/*.c test/io/*.c))) call
+# What make test leaves to make check. The modules of lib/wait/ and lib/io/ know schedulers only
+# by uwait.h, so most of their tests run in ws alone, which also moves their threads.
+MODULAR := call $(filter-out wait source waitmem,$(basename $(notdir \
+	   $(wildcard test/wait/*.c test/io/*.c))))
 ONCE    := $(filter-out $(MODULAR:%=%-RR) $(MODULAR:%=%-LL),$(TESTS))
 # Documents and the house; of random programs and of models only some.
 DOCS    := $(filter $(SCRIPTS),$(patsubst %,test/house/%.sh,stranger api layers names lines \

@@ -123,7 +123,7 @@ do_cxx() {
 	compiler=$(echo $cc | sed 's/gcc/g++/; s/clang/clang++/')
 	command -v $compiler >/dev/null || skip "no $compiler"
 	must compiling $compiler -x c++ -std=gnu++11 -g -Wall -Wextra $includes \
-		-Itest/run test/core/place.c $flags -c -o "$exe.o"
+		test/core/place.c $flags -c -o "$exe.o"
 	compiler=$cc
 	compile usched.c $library -c -o "$exe.u.o"
 	must linking $cc "$exe.o" "$exe.u.o" -o "$exe" -pthread
@@ -208,8 +208,8 @@ do_two() {
 	}
 	#endif
 	END
-	compile "$exe.c" usched.c $flags -DPLUG_IN -fPIC -shared -o "$exe.so"
-	compile "$exe.c" usched.c $flags "$exe.so" -o "$exe" -pthread
+	compile -Itest/core "$exe.c" usched.c $flags -DPLUG_IN -fPIC -shared -o "$exe.so"
+	compile -Itest/core "$exe.c" usched.c $flags "$exe.so" -o "$exe" -pthread
 	must running "$exe"
 }
 

@@ -419,7 +419,7 @@ int main(void)
 	rr_thread_init(t_mutex, NULL);
 	rr_thread_init(t_again, &lock);
 	rr_thread_init(t_sleep, (void *)2L);
-	rr_thread_init(join_nomem, (void *)3L);
+	rr_thread_init(t_join, (void *)3L);
 	for (i = 0; i < NR; i++)
 		rr_thread_init(t_mutex, &more[3]);
 	rr_thread_init(t_run, NULL);
@@ -705,7 +705,7 @@ reasons_check() {
 		sed 's/^ *//' >"$dir/got"
 	cat >"$dir/want" <<-END
 	1 t_again waits
-	1 join_nomem waits: join
+	1 t_join waits: join
 	1 t_mutex waits: mutex (lock)
 	1 t_mutex waits: other
 	2 t_mutex waits: mutex (more + 4)

@@ -15,7 +15,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . test/run/count
 . test/run/mutants
 
-flags="-std=gnu11 -O1 -g -w $includes $CFLAGS"
+flags="-std=gnu11 -O1 -g -w $includes -I$PWD/test/run $CFLAGS"
 for module in $modules; do
 	${CC:-cc} $flags -c "$(where $module.c)" -o "$dir/$module.o" || exit 1
 done

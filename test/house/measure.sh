@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 tree=$dir/tree
-mkdir -p "$tree/doc" "$tree/steal" "$tree/core" "$tree/test" &&
+mkdir -p "$tree/doc" "$tree/lib/steal" "$tree/core" "$tree/test" &&
 	cp doc/measure.sh "$tree/doc" || exit 1
 
 cat >"$tree/usched.c" <<'END'

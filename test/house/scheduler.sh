@@ -18,7 +18,7 @@ cd "$(dirname "$0")/../.." || exit 1
 WATCHDOG=${WATCHDOG:-300}
 export WATCHDOG
 text=doc/scheduler.md
-flags="-std=gnu11 -O2 -g -Wall -Wextra -Werror $includes -Iexamples/pr -Itest/run"
+flags="-std=gnu11 -O2 -g -Wall -Wextra -Werror $includes -Iexamples/pr"
 library="usched.c $(where $(printf '%s.c ' $modules))"
 sources='examples/priority.c examples/pr/pr.h examples/pr/pr.c
 	examples/pr/pmain.c examples/pr/demo.c examples/pr/deadline.c test/run/either.h'

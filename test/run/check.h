@@ -145,7 +145,9 @@ static void check_claim(void)
 	int fd = open(__BASE_FILE__, O_RDONLY | O_CLOEXEC);
 	ssize_t nob = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
 
-	text[nob > 0 ? nob : 0] = 0;
+	if (nob <= 0)
+		return;
+	text[nob] = 0;
 	from = check_comment(text);
 	if (from == NULL)
 		return;

@@ -128,7 +128,7 @@ build_all() { # builds
 tries() { # build, file
 	rm -f "$dir/$1"
 	copy_tree "$dir/tree" && mkdir "$dir/tree/test" &&
-		cp test/run/layout "$dir/tree/test" || exit 1
+		cp -r test/run "$dir/tree/test" || exit 1
 	cp "$dir/broken" "$dir/tree/$2"
 	build "$1" "$dir/tree" 2>"$dir/log" ||
 		{ status='does not compile'; return 0; }

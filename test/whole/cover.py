@@ -40,7 +40,8 @@ FILES = {name: os.path.join(TOP, folder, name)
 def counts(directory):
     """Returns {file: {line: [how often each branch was taken]}}, over all."""
     taken = collections.defaultdict(dict)
-    for data in sorted(glob.glob(os.path.join(directory, "*.gcda"))):
+    for data in sorted(glob.glob(os.path.join(directory, "**", "*.gcda"),
+                                 recursive=True)):
         out = subprocess.run(["gcov", "-b", "-c", "--json-format", "--stdout",
                               data], capture_output=True, check=True).stdout
         for text in out.splitlines():
@@ -79,7 +80,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     taken = counts(sys.argv[1])
-    why = explanations(os.path.join(TOP, "test", "uncovered.txt"))
+    why = explanations(os.path.join(TOP, "test", "whole", "uncovered.txt"))
     bad = []
     total = collections.Counter()
     for name in FILES:

@@ -223,7 +223,8 @@ done
 TESTS=$* PROGRAMS=
 [ -n "$TESTS" ] || PROGRAMS="hello ring"
 [ -n "$TESTS$quick" ] || PROGRAMS="$PROGRAMS rr"
-[ -n "$TESTS" ] || TESTS=$(grep -l '^/. VARIANTS: core \*' test/core/* | sed 's,.*/,,; s/\..*//')
+[ -n "$TESTS" ] || TESTS="core_cxx $(grep -l '^/. VARIANTS: core \*' \
+	test/core/*.c | sed 's,.*/,,; s/\..*//')"
 . test/run/count
 OUT=${OUT:-$dir}
 mkdir -p "$OUT"

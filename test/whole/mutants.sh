@@ -22,7 +22,7 @@ here=$PWD tree=$dir/tree python=''
 # Compiles in the tree with the broken file.
 compile() { # options ...
 	(cd "$tree" && ${CC:-cc} -std=gnu11 -O1 -g -w $CFLAGS $includes \
-		-I"$here/test" "$@") >>"$dir/log" 2>&1 ||
+		-I"$here/test/run" "$@") >>"$dir/log" 2>&1 ||
 		{ status='does not compile'; return 1; }
 }
 

@@ -79,7 +79,7 @@ wheel() {
 	python3 -m venv "$dir/pypi" && files_in "$dir/pypi" >"$dir/before" &&
 	zig_for x86_64 "$dir/zcc" &&
 	CC=$dir/zcc LDFLAGS=-lunwind "$dir/pypi/bin/pip" -q wheel --no-deps \
-		--no-build-isolation -w "$dir/wheel" "$dir/clone/python" &&
+		--no-build-isolation -w "$dir/wheel" "$dir/clone/ext/python" &&
 	auditwheel repair --plat manylinux_2_28_x86_64 -w "$dir/repaired" \
 		"$dir"/wheel/*.whl &&
 	"$dir/pypi/bin/pip" -q install --no-index \
@@ -109,7 +109,7 @@ arm_wheel() {
 	mkdir "$dir/arm.h" "$dir/arm.whl" "$dir/arm.site" &&
 	ln -s "$dir/arm/usr/include/aarch64-linux-gnu" "$dir/arm.h" &&
 	zig_for aarch64 "$dir/zcc.arm" "-I$dir/arm.h" &&
-	(cd "$dir/clone/python" && CC=$dir/zcc.arm LDFLAGS=-lunwind arm_python -c \
+	(cd "$dir/clone/ext/python" && CC=$dir/zcc.arm LDFLAGS=-lunwind arm_python -c \
 		'import backend, sys; backend.build_wheel(sys.argv[1])' "$dir/arm.whl") &&
 	PYTHONPATH=$(auditwheel_folder) arm_python -m auditwheel repair \
 		--plat manylinux_2_28_aarch64 -w "$dir/arm.repaired" \

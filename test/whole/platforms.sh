@@ -9,7 +9,7 @@
 # python3 has, or a zig), which brings their headers and libraries; skipped by
 # name without it. Of these nothing runs: the tests of elsewhere.sh are compiled
 # and linked, so that a person can run it there. --full: all machines, and
-# Linux's other machines under qemu-user; it prints doc/platforms.md's table.
+# Linux's other machines under qemu-user; it prints doc/embed.md's table.
 
 cd "$(dirname "$0")/../.." || exit 1
 . test/run/layout

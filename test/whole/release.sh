@@ -71,7 +71,7 @@ abi() {
 planted() {
 	cat >"$dir/lib.c" <<-'END'
 	struct thing {
-		int first;
+		int t_first;
 	#ifdef LONGER
 		int t_second;
 	#endif

@@ -60,7 +60,7 @@ check() {
 
 build_and_run() {
 	: >"$dir/out"
-	${CC:-cc} $flags $includes -I"$top/test" "$top/test/ext/wrap/others/$name.c" $objects \
+	${CC:-cc} $flags $includes "$top/test/ext/wrap/others/$name.c" $objects \
 	    -o "$dir/$name" $options -pthread &&
 	    TMPDIR=$dir ${RUN:-} "$dir/$name" >"$dir/out" 2>&1
 	judge $? "$name" "$dir/out"

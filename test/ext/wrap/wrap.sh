@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # wrap.sh: other people's code that blocks, blocks only the thread that calls.
-# Each call that has a hook does so (ext/wrap/plain.c), in each form of the hooks:
+# Each call that has a hook does so (blocking/plain.c), in each form of the hooks:
 # in the program, by --wrap, static, by LD_PRELOAD. So do the unmodified
 # libraries libcurl, hiredis with a Redis, libpq with a PostgreSQL, and OpenSSL.
-# Without hooks these programs hang. What does not work is in ext/wrap/limits.c, and
+# Without hooks these programs hang. What does not work is in blocking/limits.c, and
 # in the end of this script.
 #
 # CC is the compiler, CFLAGS are more options for it. A library or a server that

@@ -38,7 +38,9 @@ makes() { # program, options
 
 mkdir "$dir/flat" &&
 ${MAKE:-make} -s single TO="$dir/flat" && ln -s . "$dir/flat/private" &&
-cp rr.[ch] ll.[ch] lib/*/*.[ch] include/usched/all.h "$dir/flat" || exit 1
+cp rr.[ch] ll.[ch] lib/base/*.[ch] lib/wait/*.[ch] lib/proc/*.[ch] lib/steal/*.[ch] \
+	lib/io/*.[ch] lib/debug/*.[ch] lib/start/*.[ch] lib/engine/uengine.h \
+	include/usched/all.h "$dir/flat" || exit 1
 if ! makes 'int _Unwind_Find_FDE(void *, void *); int main(void)
     { char b[64]; return _Unwind_Find_FDE(0, b); }'; then
 	skip 'utrace.c, upreempt.c: no unwinder (Debian: not for musl)'

@@ -113,6 +113,8 @@ def symbol_of(at, cache={}):
     if at not in cache:
         text = gdb.execute("info symbol %#x" % at, to_string=True)
         found = re.match(r"(\S+)(?: in section|$| of )", text)
+        if re.search(r" in section \.(t?bss|t?data|rodata)", text):
+            found = None                # words of a slice may look like a thread
         cache[at] = found and found.group(1)
     return cache[at]
 

@@ -242,9 +242,9 @@ static void lanes_for(int procs)
 	CHECK_IS(SCHED(fini)(), 0);
 }
 
-/* Beside other programs 800 workers of ws rob each other for a minute. */
+/* Beside other programs hundreds of workers of ws rob each other for a minute. */
 #if defined(WS)
-#define MANY	400
+#define MANY	100
 #else
 #define MANY	1000
 #endif

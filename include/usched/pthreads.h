@@ -1,1 +1,1 @@
-../../ext/posix/pthreads.h
+../../posix/pthreads.h

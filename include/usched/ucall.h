@@ -1,1 +1,1 @@
-../../lib/proc/ucall.h
+../../proc/ucall.h

@@ -1,1 +1,1 @@
-../../lib/wait/uchan.h
+../../wait/uchan.h

@@ -1,1 +1,1 @@
-../../lib/io/uchild.h
+../../io/uchild.h

@@ -1,1 +1,1 @@
-../../lib/engine/uengine.h
+../../engine/uengine.h

@@ -1,1 +1,1 @@
-../../lib/io/ufile.h
+../../io/ufile.h

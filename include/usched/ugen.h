@@ -1,1 +1,1 @@
-../../lib/wait/ugen.h
+../../wait/ugen.h

@@ -1,1 +1,1 @@
-../../ext/cxx/ugen.hpp
+../../wait/ugen.hpp

@@ -1,1 +1,1 @@
-../../lib/debug/uguard.h
+../../extra/uguard.h

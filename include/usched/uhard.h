@@ -1,1 +1,1 @@
-../../lib/base/uhard.h
+../../wait/uhard.h

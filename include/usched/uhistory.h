@@ -1,1 +1,1 @@
-../../ext/sim/uhistory.h
+../../sim/uhistory.h

@@ -1,1 +1,1 @@
-../../lib/io/uio.h
+../../io/uio.h

@@ -1,1 +1,1 @@
-../../lib/debug/ulist.h
+../../extra/ulist.h

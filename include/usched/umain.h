@@ -1,1 +1,1 @@
-../../lib/start/umain.h
+../../start/umain.h

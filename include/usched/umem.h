@@ -1,1 +1,1 @@
-../../lib/proc/umem.h
+../../proc/umem.h

@@ -1,1 +1,1 @@
-../../lib/io/unet.h
+../../io/unet.h

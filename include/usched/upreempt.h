@@ -1,1 +1,1 @@
-../../lib/proc/upreempt.h
+../../extra/upreempt.h

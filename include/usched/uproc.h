@@ -1,1 +1,1 @@
-../../lib/proc/uproc.h
+../../proc/uproc.h

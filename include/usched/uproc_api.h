@@ -1,1 +1,1 @@
-../../lib/proc/uproc_api.h
+../../proc/uproc_api.h

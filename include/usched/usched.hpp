@@ -1,1 +1,1 @@
-../../ext/cxx/usched.hpp
+../../wait/usched.hpp

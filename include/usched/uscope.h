@@ -1,1 +1,1 @@
-../../lib/wait/uscope.h
+../../wait/uscope.h

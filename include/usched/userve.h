@@ -1,1 +1,1 @@
-../../lib/io/userve.h
+../../io/userve.h

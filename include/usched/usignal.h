@@ -1,1 +1,1 @@
-../../lib/io/usignal.h
+../../io/usignal.h

@@ -1,1 +1,1 @@
-../../ext/sim/usim.h
+../../sim/usim.h

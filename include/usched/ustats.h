@@ -1,1 +1,1 @@
-../../lib/debug/ustats.h
+../../extra/ustats.h

@@ -1,1 +1,1 @@
-../../lib/wait/usync.h
+../../wait/usync.h

@@ -1,1 +1,1 @@
-../../lib/wait/uthread.h
+../../wait/uthread.h

@@ -1,1 +1,1 @@
-../../lib/debug/utrace.h
+../../extra/utrace.h

@@ -1,1 +1,1 @@
-../../lib/view/uview.h
+../../view/uview.h

@@ -1,1 +1,1 @@
-../../lib/wait/uwait.h
+../../wait/uwait.h

@@ -1,1 +1,1 @@
-../../lib/wait/uwork.h
+../../wait/uwork.h

@@ -1,1 +1,1 @@
-../../lib/steal/ws.h
+../../steal/ws.h

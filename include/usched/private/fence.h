@@ -1,1 +1,1 @@
-../../../lib/base/fence.h
+../../../wait/fence.h

@@ -1,1 +1,1 @@
-../../../lib/proc/inbox.h
+../../../proc/inbox.h

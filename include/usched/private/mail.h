@@ -1,1 +1,1 @@
-../../../lib/steal/mail.h
+../../../steal/mail.h

@@ -1,1 +1,1 @@
-../../../lib/steal/stop.h
+../../../steal/stop.h

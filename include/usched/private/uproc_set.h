@@ -1,1 +1,1 @@
-../../../lib/proc/uproc_set.h
+../../../proc/uproc_set.h

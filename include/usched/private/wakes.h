@@ -1,1 +1,1 @@
-../../../lib/proc/wakes.h
+../../../proc/wakes.h

@@ -1,1 +1,1 @@
-../../../lib/wait/wheel.h
+../../../wait/wheel.h

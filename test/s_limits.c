@@ -243,7 +243,7 @@ static void lanes_for(int procs)
 }
 
 /* Beside other programs hundreds of workers of ws rob each other for a minute. */
-#if defined(WS)
+#if TOOL || defined(WS)
 #define MANY	100
 #else
 #define MANY	1000
@@ -278,7 +278,7 @@ int main(int argc, char **argv)
 	lanes_for(513);
 	lanes_for(2001);
 	lanes_for(UPROC_MOST);
-	many(TOOL ? 100 : MANY);
+	many(MANY);
 	if (!TOOL && maps_most() > 10000 && maps_most() < 200000) {
 		rooms();
 		CHECK(check_child(gives_up, text, sizeof text) == 0);

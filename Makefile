@@ -2,7 +2,7 @@
 # What can be set: CC, CXX, O (level), SAN (sanitizer flags), DEFS, and for
 # install PREFIX, BINDIR, LIBDIR, GDBDIR (where gdb looks for scripts of libraries) and
 # DESTDIR. Objects of each configuration are kept apart. QUICK: the level of
-# make test, unless O is given.
+# make test, unless O is given. V=1 prints commands.
 
 O       ?= $(or $(QUICK),-O2)
 SAN     ?=
@@ -13,7 +13,7 @@ LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-FOLDERS := wait io proc steal extra view engine start wrap posix mpi sim move bench
+FOLDERS := $(patsubst %/,%,$(wildcard lib/*/ ext/*/)) bench
 ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -Iinclude -Iinclude/usched -I. $(FOLDERS:%=-I%) \
 	   $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)
@@ -34,17 +34,14 @@ HEADERS := $(notdir $(wildcard include/usched/*.h include/usched/*.hpp))
 PARTS   := $(notdir $(wildcard include/usched/private/*.h))
 # Names of the release before, which lead to the present names.
 OLD     := engine.h:uengine.h
-ALL_H   := $(wildcard *.h core/*.h core/machine/*.h include/usched/all.* $(FOLDERS:%=%/*.h) \
-	   $(FOLDERS:%=%/*.hpp))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)
-vpath %.h $(FOLDERS)
 PROGS   := rmain lmain wmain rmain.1t wmain.one wfork wfine
 empty   :=
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
 # For C++ programs that need it (ucxx.cc), if there is a C++ compiler.
 HAVE_CXX := $(shell command -v $(CXX))
-# The simulator (sim/) is a Linux.
+# The simulator (ext/sim/) is a Linux.
 HAVE_LINUX := $(filter Linux,$(shell uname -s))
 WRAP    := -Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
 WITH_CXX := $(WRAP) -Wl,--start-group -lusched_cxx -l:libusched.a -Wl,--end-group
@@ -53,7 +50,7 @@ WITH_FACE := -Wl,--wrap=main -lusched_pthread $(WITH_HOOKS)
 WITH_SIM := -lusched_sim -l:libusched.a
 LIBS    := libusched.a libusched-debug.a libusched.so libusched_pthread.a \
 	   $(HAVE_LINUX:%=libusched_sim.a) $(if $(HAVE_CXX),libusched_cxx.a)
-# Hooks of libc, which no program needs: wrap/README.md.
+# Hooks of libc, which no program needs: ext/wrap/README.md
 HOOKS   := uwrap.o uwrap_link.o libuwrap.so
 # Read what a recorder has written (uview.h).
 TOOLS   := uview utop
@@ -70,7 +67,41 @@ $(if $(filter-out $(if $(wildcard libusched.a),flags),$(ALL_ELSE)), \
 $(if $(filter-out clean,$(ALL_ELSE)),$(if $(MODULES),,$(error $(CURDIR)/sources cannot be \
 	read: it names the modules of the library)))
 
-.PHONY: all single flags allowed install uninstall clean $(PROGS) $(LIBS) $(HOOKS) $(TOOLS)
+.PHONY: all single flags allowed install uninstall clean FORCE \
+	$(PROGS) $(LIBS) $(HOOKS) $(TOOLS)
+
+# No rule is built in: a wrong name compiles nothing. MAKEFLAGS += -r would also take the rules
+# of all that make calls.
+.SUFFIXES:
+%.out: %
+%: %,v
+%: RCS/%,v
+%: RCS/%
+%: s.%
+%: SCCS/s.%
+
+# Before a command: instead of it, a line is printed. With -s nothing is, with -n the command.
+QUIET   := $(if $(filter-out 0,$(V)),,@)
+LETTERS  = $(firstword -$(MAKEFLAGS))
+say      = $(QUIET)$(if $(QUIET),$(if $(findstring s,$(LETTERS))$(findstring n,$(LETTERS)),, \
+	   echo '$(strip $(1))';))
+
+# What a file was compiled from is in a .d beside it, which make reads (the end of this file). There
+# the name of the file is a call: with = in the name the line would be an assignment, and a source
+# that has moved would stop make.
+DEP      = -MMD -MP -MF $@.d -MT '$$(call made,$<,$(subst $(B)/,,$@))'
+made     = $(if $(wildcard $(1)),$(B)/$(2),$(eval $$(B)/$(2): FORCE))
+
+# What else it was compiled from: rewritten if it changes, and only then.
+hash    := \#
+COMPILED := $(strip $(CC) $(CXX) $(ALLFLAGS) $(shell grep -v '^$(hash)' Makefile | cksum))
+
+# To compile; at once to link, with what follows; to link; to archive.
+COMPILE  = $(call say,CC $<$(KIND))$(CC) $(ALLFLAGS) $(DEP) -c -o $@ $<
+KIND     = $(patsubst %, (%),$(filter-out $(notdir $(B)),$(notdir $(@D))))
+MAKE_ONE = $(call say,CC $< ($(@F)))$(CC) $(ALLFLAGS) $(DEP) $(LDFLAGS) -o $@ $<
+LINK     = $(call say,LD $(@F))$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@
+ARCHIVE  = $(call say,AR $(@F))rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
 all: $(PROGS) $(LIBS) $(SONAME) $(HOOKS) $(TOOLS)
 
@@ -86,95 +117,92 @@ $(PROGS): %: $(B)/%
 $(SONAME): libusched.so
 	@ln -sf $< $@
 
+$(B)/flags:
+	@mkdir -p $(@D) && printf '%s\n' '$(subst ','\'',$(COMPILED))' >$@
+
 $(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork $(B)/wfine: $(B)/%: $(B)/%.o $(B)/libusched.a
-	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm
+	$(LINK) $^ -pthread -lm
 
 # All that lets others wake a thread is left out: U1TS of the benchmark.
-$(B)/rmain.1t: rmain.c $(CORE:%=%.c) uwait.c umem.c uproc.c rr.c $(ALL_H) Makefile
+$(B)/1t/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALLFLAGS) -DUSCHED_SINGLE $(LDFLAGS) -o $@ $(filter %.c,$^) \
-		-pthread
+	$(COMPILE) -DUSCHED_SINGLE
+
+$(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain $(CORE) uwait umem uproc rr)
+	$(LINK) $^ -pthread
 
 # All threads begin on one worker.
 $(B)/wmain.one: wmain.c $(B)/libusched.a
-	$(CC) $(ALLFLAGS) -DALL_ON_ONE $(LDFLAGS) -o $@ $^ -pthread
+	$(MAKE_ONE) -DALL_ON_ONE $(filter %.a,$^) -pthread
 
-$(B)/%.o: %.c $(ALL_H) Makefile
+$(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALLFLAGS) -c -o $@ $<
+	$(COMPILE)
 
 # The page is a part of uview.
-$(B)/page.c: $(wildcard view/page.html) Makefile
-	@mkdir -p $(@D)
-	@{ echo 'const unsigned char page_html[] = {'; \
+$(B)/page.c: $(wildcard ext/view/page.html) $(B)/flags
+	$(call say,WRITE $(@F)){ echo 'const unsigned char page_html[] = {'; \
 		od -An -v -tu1 $(or $(filter %.html,$^),/dev/null) | \
 		sed 's/[0-9]\{1,\}/&,/g'; echo '0 };'; \
 		echo 'const unsigned long page_size = sizeof page_html - 1;'; } >$@
 
+$(B)/page.o: DEP =
 $(B)/page.o: $(B)/page.c
-	$(CC) $(ALLFLAGS) -c -o $@ $<
+	$(COMPILE)
 
 $(TOOLS:%=$(B)/%): $(B)/%: $(B)/%_main.o $(READER:%=$(B)/%.o) $(B)/libusched.a
-	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread
+	$(LINK) $^ -pthread
 
-$(B)/pic/%.o: %.c $(ALL_H) Makefile
+$(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALLFLAGS) -fPIC -c -o $@ $<
+	$(COMPILE) -fPIC
 
-# Names of functions in messages: proc/stuck.h.
+# Names of functions in messages: lib/proc/stuck.h
 $(B)/uproc.o $(B)/pic/uproc.o: ALLFLAGS += -DUSCHED_NAMES
 
 $(B)/libusched.a: $(OBJS) sources
-	rm -f $@
-	$(AR) rcs $@ $(filter %.o,$^)
+	$(ARCHIVE)
 
 # In the hard mode, with udebug.c in one object with usched.c, which each program
 # needs.
-$(B)/debug/%.o: %.c $(ALL_H) Makefile
+$(B)/debug/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALLFLAGS) $(if $(HARD),,-DUSCHED_HARD) -c -o $@ $<
+	$(COMPILE) $(if $(HARD),,-DUSCHED_HARD)
 
 $(B)/debug/debug.o: $(B)/debug/usched.o $(B)/debug/udebug.o
-	$(CC) -r -nostdlib -o $@ $^
+	$(call say,LD $(@F))$(CC) -r -nostdlib -o $@ $^
 
 $(B)/libusched-debug.a: $(patsubst %,$(B)/debug/%.o,debug $(filter-out usched,$(MODULES))) \
 	   sources
-	rm -f $@
-	$(AR) rcs $@ $(filter %.o,$^)
+	$(ARCHIVE)
 
-$(B)/libusched_cxx.a: ucxx.cc usched.h Makefile
-	@mkdir -p $(@D)
-	$(CXX) $(filter-out -std=%,$(ALLFLAGS)) -c -o $(B)/ucxx.o $<
-	rm -f $@
-	$(AR) rcs $@ $(B)/ucxx.o
+$(B)/ucxx.o: ucxx.cc $(B)/flags
+	$(call say,CXX $<)$(CXX) $(filter-out -std=%,$(ALLFLAGS)) $(DEP) -c -o $@ $<
 
 # Always static, since they have what the linker's --wrap asks for.
 $(B)/libusched_pthread.a: $(FACE:%=$(B)/%.o)
 $(B)/libusched_sim.a: $(SIM:%=$(B)/%.o)
-$(B)/libusched_pthread.a $(B)/libusched_sim.a:
-	rm -f $@
-	$(AR) rcs $@ $^
+$(B)/libusched_cxx.a: $(B)/ucxx.o
+$(B)/libusched_pthread.a $(B)/libusched_sim.a $(B)/libusched_cxx.a:
+	$(ARCHIVE)
 
 $(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o) sources
-	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $(filter %.o,$^) \
-		-pthread
+	$(LINK) -shared -Wl,-soname,$(SONAME) $(filter %.o,$^) -pthread
 
 # By the names of libc; for --wrap; for LD_PRELOAD.
-$(B)/uwrap_link.o: uwrap.c $(ALL_H) Makefile
-	@mkdir -p $(@D)
-	$(CC) $(ALLFLAGS) -DUWRAP_LINK -c -o $@ $<
+$(B)/uwrap_link.o: KIND = $(empty) ($(@F))
+$(B)/uwrap_link.o: uwrap.c $(B)/flags
+	$(COMPILE) -DUWRAP_LINK
 
-$(B)/libuwrap.so: uwrap.c $(ALL_H) Makefile
-	@mkdir -p $(@D)
-	$(CC) $(ALLFLAGS) $(LDFLAGS) -DUWRAP_WEAK -fPIC -shared \
-		-Wl,-soname,$(@F) -o $@ $< -ldl -pthread
+$(B)/libuwrap.so: uwrap.c $(B)/flags
+	$(MAKE_ONE) -DUWRAP_WEAK -fPIC -shared -Wl,-soname,$(@F) -ldl -pthread
 
 # The dispatcher as two files that need nothing beside them: make single TO=DIR
 single:
 	@test -n "$(TO)" || { echo "make $@ TO=DIR"; false; }
 	@mkdir -p "$(TO)"
 	@[ ! "$(TO)/usched.c" -ef usched.c ] || { echo "make $@: TO is this tree"; false; }
-	@for file in usched.c usched.h; do \
+	$(call say,WRITE $(TO)/usched.c $(TO)/usched.h)for file in usched.c usched.h; do \
 		awk -v file=$$file -f core/single.awk >"$(TO)/$$file" || exit 1; \
 	done
 
@@ -216,9 +244,10 @@ PC_CLASH  = $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),$(CLASH))
 # Without usched/ in front headers are found behind all others. CMake drops a word that it has
 # read before, so each flag is one word with its folder.
 OLD_DIRS := -idirafter$${includedir}/usched -idirafter$${includedir}/usched/old
+put       = $(call say,INSTALL $(DESTDIR)$(1))
 in_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 # name, description, libraries, flags
-pc       = umask 022 && printf '%s\n' 'prefix=$(PREFIX)' \
+pc       = $(call put,$(PCDIR)/$(1).pc)umask 022 && printf '%s\n' 'prefix=$(PREFIX)' \
 	'includedir=$(call in_prefix,$(PREFIX)/include)' \
 	'libdir=$(call in_prefix,$(LIBDIR))' 'Name: $(1)' 'Description: $(2)' \
 	'Version: $(VERSION)' 'Cflags: -I$${includedir} $(OLD_DIRS) $(PC_FLAGS) $(PC_CLASH) $(4)' \
@@ -238,25 +267,29 @@ allowed:
 # prerequisite would be built beside allowed.
 install: allowed
 	@$(MAKE) --no-print-directory all
-	umask 022 && mkdir -p $(addprefix $(DESTDIR),$(INCDIR)/private $(OLDDIR) $(PCDIR) \
+	$(QUIET)umask 022 && mkdir -p $(addprefix $(DESTDIR),$(INCDIR)/private $(OLDDIR) $(PCDIR) \
 		$(HOOKDIR) $(BINDIR) $(dir $(SCRIPT) $(LOADED)))
-	install -m 644 $(addprefix include/usched/,$(filter-out usched.h,$(HEADERS))) \
-		$(DESTDIR)$(INCDIR)
-	install -m 644 $(PARTS:%=include/usched/private/%) $(DESTDIR)$(INCDIR)/private
-	umask 022; $(foreach o,$(OLD),echo '#include <usched/$(lastword $(subst :, ,$(o)))>' \
+	$(call put,$(INCDIR): *.h *.hpp)install -m 644 \
+		$(addprefix include/usched/,$(filter-out usched.h,$(HEADERS))) $(DESTDIR)$(INCDIR)
+	$(call put,$(INCDIR)/private: *.h)install -m 644 $(PARTS:%=include/usched/private/%) \
+		$(DESTDIR)$(INCDIR)/private
+	$(call put,$(OLDDIR): *.h)umask 022; $(foreach o,$(OLD), \
+		echo '#include <usched/$(lastword $(subst :, ,$(o)))>' \
 		>$(DESTDIR)$(OLDDIR)/$(firstword $(subst :, ,$(o)));)
-	umask 022 && awk -v file=usched.h -f core/single.awk >$(DESTDIR)$(INCDIR)/usched.h
-	install -m 644 $(filter %.a,$(LIBS)) $(DESTDIR)$(LIBDIR)
-	install -m 755 libusched.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
-	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/$(SONAME)
-	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libusched.so
-	install -m 755 libuwrap.so $(DESTDIR)$(LIBDIR)
-	install -m 755 $(TOOLS) $(DESTDIR)$(BINDIR)
-	install -m 755 view/uview-perf.py $(DESTDIR)$(BINDIR)/uview-perf
-	install -m 644 uwrap.o uwrap_link.o wrap/wrap.flags posix/pthread.flags sim/sim.flags \
-		$(DESTDIR)$(HOOKDIR)
-	install -m 644 extra/usched-gdb.py $(DESTDIR)$(SCRIPT)
-	install -m 644 extra/usched-gdb.py $(DESTDIR)$(LOADED)
+	$(QUIET)umask 022 && awk -v file=usched.h -f core/single.awk >$(DESTDIR)$(INCDIR)/usched.h
+	$(call put,$(LIBDIR): $(filter %.a,$(LIBS)))install -m 644 $(filter %.a,$(LIBS)) \
+		$(DESTDIR)$(LIBDIR)
+	$(call put,$(LIBDIR): $(REALNAME) $(SONAME) libusched.so)install -m 755 libusched.so \
+		$(DESTDIR)$(LIBDIR)/$(REALNAME)
+	$(QUIET)ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	$(QUIET)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libusched.so
+	$(call put,$(LIBDIR): libuwrap.so)install -m 755 libuwrap.so $(DESTDIR)$(LIBDIR)
+	$(call put,$(HOOKDIR): uwrap.o uwrap_link.o *.flags)install -m 644 uwrap.o uwrap_link.o \
+		ext/wrap/wrap.flags ext/posix/pthread.flags ext/sim/sim.flags $(DESTDIR)$(HOOKDIR)
+	$(call put,$(BINDIR): $(TOOLS) uview-perf)install -m 755 $(TOOLS) $(DESTDIR)$(BINDIR)
+	$(QUIET)install -m 755 ext/view/uview-perf.py $(DESTDIR)$(BINDIR)/uview-perf
+	$(call put,$(SCRIPT))install -m 644 lib/debug/usched-gdb.py $(DESTDIR)$(SCRIPT)
+	$(call put,$(LOADED))install -m 644 lib/debug/usched-gdb.py $(DESTDIR)$(LOADED)
 	$(call pc,usched,cooperative threads that copy stacks,-lusched)
 	$(call pc,usched-debug,the same with checks,-l:libusched-debug.a,\
 		$(if $(HARD),,-DUSCHED_HARD))
@@ -267,15 +300,24 @@ install: allowed
 	$(if $(HAVE_CXX),$(call pc,usched-cxx,C++ threads that block in catch handlers,$(WITH_CXX)))
 
 uninstall:
-	rm -f $(PUT:%=$(DESTDIR)%)
-	rmdir $(OWN:%=$(DESTDIR)%) 2>/dev/null || true
-	(cd $(DESTDIR)$(GDBDIR) && rmdir -p .$(LIBDIR)) 2>/dev/null || true
+	$(call say,RM $(words $(PUT)) names of usched in $(DESTDIR)$(PREFIX))rm -f \
+		$(PUT:%=$(DESTDIR)%)
+	$(QUIET)rmdir $(OWN:%=$(DESTDIR)%) 2>/dev/null || true
+	$(QUIET)(cd $(DESTDIR)$(GDBDIR) && rmdir -p .$(LIBDIR)) 2>/dev/null || true
 
 clean:
-	rm -rf build out $(LIBS) $(HOOKS) $(TOOLS) libusched.so.*
+	$(call say,RM build out libraries tools)rm -rf build out $(LIBS) $(HOOKS) \
+		$(TOOLS) libusched.so.*
 	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
-		bench/http/*/ bench/engine/*/ bench/mpi/ bench/python/ test/attack/; do \
+		bench/http/*/ bench/engine/*/ bench/mpi/ bench/python/ test/examples/attack/; do \
 		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done
 
 # A copy of the library alone has no benchmark and no tests.
 include $(wildcard bench/rules.mk test/rules.mk pack/rules.mk)
+
+# If flags changed, all is compiled again, from whatever.
+ifeq ($(COMPILED),$(strip $(shell cat $(B)/flags 2>/dev/null)))
+include $(wildcard $(B)/*.d $(B)/*/*.d)
+else
+$(B)/flags: FORCE
+endif

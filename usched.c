@@ -151,8 +151,8 @@
  * I7. The buffer of a blocked thread has room for its slice, and holds it if
  *     AWAY, but for prologue words: some at the bottom, alike in most slices
  *     (core/buffer.h). A private lane needs no buffer. After
- *     usched_reserve(more), no block from there to more bytes below asks
- *     s_alloc(), until the thread has blocked elsewhere.
+ *     usched_reserve(more), a block at the caller's depth, or up to more bytes
+ *     deeper, does not ask s_alloc(), until the thread has blocked elsewhere.
  * I8. All that usched_left() needs is in struct usched, not in a stack frame. A
  *     run can end at each of the call-backs that core/sched.h names.
  *

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * move.c: moves threads with a kilobyte of stack (move/).
+ * move.c: moves threads with a kilobyte of stack (ext/move/).
  *
  *	move [THREADS [FILE]]
  *
  * Microseconds of cpu for each thread that leaves, and that arrives and ends,
  * without and with a heap; seconds for THREADS to FILE and back. Built as the
- * program of move/README.md.
+ * program of ext/move/README.md
  */
 
 #include <usched/all.h>

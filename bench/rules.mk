@@ -11,27 +11,25 @@ $(TIMED): %: $(B)/%
 	$(IN_OUT)
 
 # Timers alone: the wheel, and a heap.
-$(B)/wheel: wheel.c $(ALL_H) Makefile
-	@mkdir -p $(@D)
-	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $<
+$(B)/wheel: wheel.c $(B)/flags
+	$(MAKE_ONE)
 
 # To begin and to end, beside a native thread; loops by hand.
 $(B)/begin $(B)/bound: $(B)/%: %.c $(B)/libusched.a
-	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread
+	$(MAKE_ONE) $(filter %.a,$^) -pthread
 
 # The programs that only the benchmark needs. *.fp share control words.
 $(B)/rwrap $(B)/rwrap.fp: WITH = -DRR
 $(B)/lwrap $(B)/lwrap.fp: WITH = -DLL
 $(B)/wwrap: WITH = -DWS
 $(WRAPS:%=$(B)/%): wrap.c $(B)/libusched.a
-	$(CC) $(ALLFLAGS) $(WITH) $(LDFLAGS) -o $@ $^ -pthread
+	$(MAKE_ONE) $(WITH) $(filter %.a,$^) -pthread
 
-$(B)/rmain.fp: rmain.c
-$(B)/lmain.fp: lmain.c
-$(B)/rwrap.fp $(B)/lwrap.fp: wrap.c
-$(filter %.fp,$(TIMED:%=$(B)/%)): $(B)/libusched.a
-	$(CC) $(ALLFLAGS) -DSHARE_FP $(WITH) $(LDFLAGS) -o $@ \
-		$(filter %.c,$^) $(filter %.a,$^) -pthread
+$(B)/rmain.fp $(B)/lmain.fp: $(B)/%.fp: %.c $(B)/libusched.a
+	$(MAKE_ONE) -DSHARE_FP $(filter %.a,$^) -pthread
+
+$(B)/rwrap.fp $(B)/lwrap.fp: wrap.c $(B)/libusched.a
+	$(MAKE_ONE) -DSHARE_FP $(WITH) $(filter %.a,$^) -pthread
 
 # What README shows (bench/make.sh). BENCH: options of bench.sh, for other rings.
 # AGAINST: a tree of usched, for the columns OLD.
@@ -44,17 +42,18 @@ bench: $(if $(BENCH)$(AGAINST),timed,$(PROGS) peers)
 # All programs of the benchmark.
 timed: $(PROGS) $(TIMED) peers $(if $(AGAINST),against)
 
-# This benchmark on the library of the tree AGAINST.
+# This benchmark on the library of the tree AGAINST, whose folders may be others.
+AGAINST_H = $(sort $(dir $(wildcard $(AGAINST)/*/*.h $(AGAINST)/*/*/*.h)))
 against:
 	@test -e "$(AGAINST)/usched.h" || { echo "make $@ AGAINST=TREE"; false; }
-	$(MAKE) -C $(AGAINST) libusched.a
+	$(QUIET)$(MAKE) --no-print-directory -C $(AGAINST) libusched.a
 	@rm -rf build/against && mkdir -p build/against/src
 	@cp rmain.c lmain.c bench/*.[ch] build/against/src
 	@git -C $(AGAINST) rev-parse --short=12 HEAD > build/against/commit 2>/dev/null || true
-	for p in 'rmain rmain.c' 'lmain lmain.c' 'rwrap wrap.c -DRR' \
+	$(call say,CC build/against)for p in 'rmain rmain.c' 'lmain lmain.c' 'rwrap wrap.c -DRR' \
 		 'lwrap wrap.c -DLL' 'wfork wfork.c' 'wfine wfine.c'; do set -- $$p; \
 		$(CC) -std=gnu11 $(O) -g $(DEFS) $(CFLAGS) $$3 -I$(AGAINST) \
-			$(FOLDERS:%=-I$(AGAINST)/%) -o build/against/$$1 \
+			$(AGAINST_H:%=-I%) -o build/against/$$1 \
 			build/against/src/$$2 $(AGAINST)/libusched.a \
 			$(LDFLAGS) -pthread -lm || exit 1; done
 

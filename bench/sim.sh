@@ -23,7 +23,7 @@ build() { # tree, name
 		"$1/examples/sim/raft.c" >"$dir/$2.c" &&
 	(cd "$1" && make -s libusched.a libusched_sim.a) &&
 	"$CC" -std=gnu11 -O2 -I"$1/include" -c "$dir/$2.c" -o "$dir/$2.o" &&
-	"$CC" -nostdlib -r @"$1/sim/sim.flags" "$dir/$2.o" -o "$dir/$2.all.o" &&
+	"$CC" -nostdlib -r @"$1/ext/sim/sim.flags" "$dir/$2.o" -o "$dir/$2.all.o" &&
 	"$CC" "$dir/$2.all.o" "$1/libusched_sim.a" "$1/libusched.a" -pthread \
 		-o "$dir/$2" || exit 1
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* core/ask.h: who runs; questions of other modules: see extra/uslice.h. */
+/* core/ask.h: who runs; questions of other modules: see lib/base/uslice.h */
 
 /* For modules that look into threads: see uslice.h. */
 HIDDEN int usched_runs(const struct ustack *u);

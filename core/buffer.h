@@ -84,7 +84,10 @@ static ptrdiff_t prologue_most(const struct usched_lane *l)
 	return is_prologue(l, nob) ? nob : 0;
 }
 
-/* Does the buffer serve blocks of need - more to need bytes, as it is? */
+/*
+ * Does the buffer, as it is, serve each block whose slice has at most need bytes, and
+ * at least need - more?
+ */
 static inline int keeps(const struct ustack *u, ptrdiff_t need, int more)
 {
 	return (size_t)(u->u_len - need) <= (size_t)(USCHED_SLACK - more);

@@ -14,7 +14,7 @@
  * 1-64 stands for a number from 1 to 64, in decimal or as 0x1f. A unit may
  * follow both ends: 16k-2097151k. The 1 at the end says that a value is a list
  * of such words between commas. Values are compared with this text, messages
- * show it, and test/environment.sh compares it with the table of doc/guide.md.
+ * show it, and test/proc/environment.sh compares it with the table of doc/guide.md.
  *
  * E1. An empty value is none.
  * E2. rr_init() and its like, usched_main() and usched_lanes() look at all rows

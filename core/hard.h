@@ -16,11 +16,11 @@ struct uhard_holds {
 
 /* What the hard mode (uhard.h) keeps of a lane. */
 struct uhard_lane {
-	char                *k_low;	/* poisoned, and stays so: from here */
-	char                *k_high;	/* to here; NULL: nothing */
+	char                *k_low;	/* where bytes begin that stay poisoned */
+	char                *k_high;	/* where these bytes end; NULL: there are none */
 	const struct ustack *k_last;	/* ran here last; may be gone */
-	void               (*k_f)(void *);	/* its function */
-	void                *k_arg;	/* and the argument of that */
+	void               (*k_f)(void *);	/* the function of k_last */
+	void                *k_arg;	/* the argument of k_f */
 	int                  k_shut;	/* the lane is inaccessible, or about
 					 * to be (atomic) */
 	unsigned             k_opened;	/* how often it was opened (atomic) */

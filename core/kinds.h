@@ -4,7 +4,7 @@
 /*
  * Other machines than these switch by setjmp() and longjmp(). So do systems on
  * which the switch never ran, but with USCHED_LANES they take it: that is for
- * all files. See test/elsewhere.sh.
+ * all files. See test/whole/elsewhere.sh.
  */
 #if !(defined(__linux__) || defined(USCHED_LANES)) ||			\
 	!(defined(__ELF__) || defined(__APPLE__)) ||			\

@@ -51,7 +51,7 @@
  * mapped: each generator has a lane to itself and only the address of a buffer
  * (ugen.c). To shut a lane and open it takes two system calls, some 3 us.
  *
- * Between the check and the return the lane is as follows; test/u_law.c tries
+ * Between the check and the return the lane is as follows; test/core/law_orders.c tries
  * all short orders.
  *
  * F1. l_sole implies that the lane has no owner, and that since the check no

@@ -7,7 +7,7 @@
  * A message may come from a signal handler, from a thread that has run out of
  * its stack, or while a lock of malloc() or stdio is held. So it is put together
  * on the stack, without printf(), and goes out by one system call. A hook of
- * write() (wrap/) would let the thread wait, so write() itself is not called
+ * write() (ext/wrap/) would let the thread wait, so write() itself is not called
  * where the system call can be made.
  */
 

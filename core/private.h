@@ -87,11 +87,11 @@
 struct usched_private_lane {
 	size_t pv_mapped;	/* bytes of its mapping, if it is first there */
 	size_t pv_touched;	/* bytes above its lowest slice */
-	short  pv_patience;	/* shallow blocks until it is cooled, */
-	short  pv_left;		/* and how many of them are to come */
+	short  pv_patience;	/* shallow blocks until it is cooled */
+	short  pv_left;		/* how many of pv_patience are to come */
 	char   pv_was;		/* how deep its thread has blocked: core/deep.h */
 	char   pv_guard;	/* its guard is a mapping */
-	char   pv_promised;	/* to its thread, which stays here */
+	char   pv_promised;	/* promised to its thread, which stays here */
 	char   pv_few;	/* its thread is here since there were few */
 };
 
@@ -140,7 +140,7 @@ static inline struct usched_private_lane *private_of(const struct usched *s,
 	return &s->s_private->pl_lane[lane - s->s_lane_nr - 1];
 }
 
-/* By the marks of wrap/uwrap.c and mpi/uprofile.c. */
+/* By the marks of ext/wrap/uwrap.c and ext/mpi/uprofile.c */
 int usched_is_wrapped(void)
 {
 	return IS_LINKED(uwrap_linked) || IS_LINKED(uprofile_linked);

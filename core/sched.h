@@ -86,7 +86,7 @@ int ustack_is_private(const struct ustack *u);
 
 /*
  * Returns whether the program is linked with other people's ways to block, the
- * hooks of wrap/ or the profile of mpi/: its threads run code that does not know
+ * hooks of ext/wrap/ or the profile of ext/mpi/: its threads run code that does not know
  * of this library, so they want private stacks. Any thread.
  */
 int usched_is_wrapped(void);
@@ -126,16 +126,16 @@ struct usched_warm {
 struct usched_private {
 	struct usched_warm pl_warm[USCHED_WARM_NR];
 	int    pl_known;		/* a function was deep (atomic) */
-	int    pl_dispatchers;	/* that share these lanes, so far (atomic) */
+	int    pl_dispatchers;	/* dispatchers that share these lanes, so far (atomic) */
 	int    pl_used;		/* mapped lanes: numbers after s_lane_nr */
 	int    pl_lock;		/* protects pl_used, and the next four */
 	int    pl_free;		/* first lane that no thread has, or 0 */
-	int    pl_free_nr;	/* such lanes, */
-	int    pl_promised;	/* and how many of them were promised */
+	int    pl_free_nr;	/* lanes that no thread has */
+	int    pl_promised;	/* lanes of pl_free_nr that were promised */
 	int    pl_rest;		/* threads for which none is to be mapped */
 	size_t pl_size;		/* bytes from a lane to the next */
-	struct usched_credit *pl_credit;	/* functions, */
-	struct usched_private_lane *pl_lane;	/* and lanes, from the first */
+	struct usched_credit *pl_credit;	/* table of functions */
+	struct usched_private_lane *pl_lane;	/* table of private lanes, from the first */
 };
 
 /*
@@ -198,8 +198,8 @@ int usched_step(struct ustack *u);
  */
 struct ushell {
 	void (*h_run)(struct ushell *h);	/* what the thread really runs */
-	void (*h_f)(void *);			/* the function inside, */
-	void  *h_arg;				/* and its argument */
+	void (*h_f)(void *);			/* the function inside */
+	void  *h_arg;				/* the argument of h_f */
 };
 
 /* Calls h_run of the struct ushell at shell. */
@@ -412,7 +412,7 @@ struct usched_moves {
 	long thefts;		/* times that threads were taken from another */
 	long stolen;		/* threads taken */
 	long stops;		/* times that the other was asked to stop */
-	long forced;		/* of these without an answer: with a barrier */
+	long forced;		/* stops without an answer, by a barrier */
 	long fences;		/* all barriers, also before a sleep */
 };
 

@@ -23,7 +23,7 @@
 # environ: other headers.
 
 cd "$(dirname "$0")/.." || exit 1
-. test/layout
+. test/run/layout
 
 # What programs use comes first, as all.h has it. Other headers are parts of these.
 first="usched.h $(sed -n 's/^#include "\(.*\)"/\1/p' include/usched/all.h)"

@@ -23,7 +23,7 @@ files() {
 
 # The sources of the library: C files at the top and in its folders.
 library() {
-	grep -E '^((core|core/machine|wait|io|proc|steal|extra|engine|wrap|mpi)/)?[^/]*\.[ch]$' \
+	grep -E '^((core|core/machine|lib/[a-z]*|ext/[a-z]*)/)?[^/]*\.[ch]$' \
 		"$dir/files" | grep -v '^[rlw]main\.c$'
 }
 
@@ -134,7 +134,7 @@ comments() { # files
 
 # Documents, without what is shown as code and tables.
 documents() {
-	grep -E '^[^/]*\.md$|^(doc|proc|steal|extra|examples)/.*\.md$' "$dir/files" |
+	grep -E '^[^/]*\.md$|^(doc|lib/proc|lib/steal|lib/debug|examples)/.*\.md$' "$dir/files" |
 		grep -v '^doc/api\.md$' | tr '\n' '\0' |
 		xargs -0 awk '/^```/ { code = !code } !code && !/^\||^    /' | words
 }
@@ -142,7 +142,7 @@ documents() {
 tree() {
 	files >"$dir/files"
 	ws=$(grep -E -e '(^|/)ws\.[ch]$' \
-		-e '^steal/(ws_inside|worker|homes|runnable|messages|theft|search|choose)\.h$' \
+		-e '^lib/steal/(ws_inside|worker|homes|runnable|messages|theft|search|choose)\.h$' \
 		"$dir/files")
 	echo "entries at the top|$(sed 's,/.*,,' "$dir/files" | sort -u | wc -l)"
 	echo "usched.c: lines|$(wc -l <usched.c)"

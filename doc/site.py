@@ -303,7 +303,7 @@ def man_header(header, others):
 
 def man_script(name):
     """Makes a page of what a script says of itself."""
-    source = (TOP / "view" / (name + ".py")).read_text()
+    source = (TOP / "ext/view" / (name + ".py")).read_text()
     purpose, text = re.search('"""%s: (.*?)\n\n(.*?)"""' % name, source, re.S).groups()
     return begin(name, 1, [name], " ".join(purpose.split()).rstrip(".")) + [
         ".Sh DESCRIPTION"] + body(text) + [".Sh SEE ALSO", ".Xr uview 1"]
@@ -311,7 +311,7 @@ def man_script(name):
 
 def man_program(name, purpose):
     """Makes a page of what a program prints about its use."""
-    source = (TOP / "view" / (name + "_main.c")).read_text()
+    source = (TOP / "ext/view" / (name + "_main.c")).read_text()
     text = re.search(r"usage\[\] =\n(.*?);", source, re.S).group(1)
     usage = "".join(json.loads(part) for part in re.findall(r'"(?:\\.|[^"\\])*"', text))
     out = begin(name, 1, [name], purpose) + [".Sh DESCRIPTION", "Its use is:",
@@ -367,7 +367,7 @@ class Site:
         self.done = {}          # path in the tree: page
         self.anchors = {}       # page: anchors
         self.index = []
-        self.files = sorted(run("sh", "-c", ". test/layout; files").split())
+        self.files = sorted(run("sh", "-c", ". test/run/layout; files").split())
 
     def page(self, path):
         """Returns the page of a file of the tree, which is made later."""

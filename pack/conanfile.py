@@ -23,7 +23,7 @@ class Usched(ConanFile):
         top = os.path.join(self.recipe_folder, "..")
         for pattern in ("Makefile", "sources", "LICENSE", "*.c", "*.h", "*.hpp", "*.awk"):
             copy(self, pattern, top, self.export_sources_folder,
-                 excludes=("build/*", "out/*", "test/*", "bench/*", "python/*"))
+                 excludes=("build/*", "out/*", "test/*", "bench/*", "ext/python/*"))
 
     def build(self):
         self.run("make -s libusched.a")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * moves.c: threads with a kilobyte of stack go from rank 0 to rank 1 (move/).
+ * moves.c: threads with a kilobyte of stack go from rank 0 to rank 1 (ext/move/).
  *
  *	moves [HEAP]
  *

@@ -10,7 +10,7 @@
  * with SIGKILL if you like, and start it again, with fewer or more ranks: it goes
  * on from the last save, and the result is the same.
  *
- * Built as move/README.md says.
+ * Built as ext/move/README.md says.
  */
 
 #include <errno.h>

@@ -13,7 +13,7 @@
  * the blocks to the ranks: always the dearest to the rank with the least work.
  * Then each block goes there, and goes on. The sum is the same for any ranks.
  *
- * Built as move/README.md says.
+ * Built as ext/move/README.md says.
  */
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
  * which thread is next. While a thread of the highest priority always runs, the
  * n-th thread of any priority runs after at most n * PR_NR * PR_FAIR switches,
  * counted from outside. With USCHED_PREEMPT a thread that never yields does not
- * keep the lowest priority from running. Run by test/scheduler.sh.
+ * keep the lowest priority from running. Run by test/house/scheduler.sh.
  */
 #include "check.h"
 #include "pr.h"

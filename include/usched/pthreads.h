@@ -1,1 +1,1 @@
-../../posix/pthreads.h
+../../ext/posix/pthreads.h

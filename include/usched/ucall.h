@@ -1,1 +1,1 @@
-../../proc/ucall.h
+../../lib/proc/ucall.h

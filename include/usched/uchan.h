@@ -1,1 +1,1 @@
-../../wait/uchan.h
+../../lib/wait/uchan.h

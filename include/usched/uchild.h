@@ -1,1 +1,1 @@
-../../io/uchild.h
+../../lib/io/uchild.h

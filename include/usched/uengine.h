@@ -1,1 +1,1 @@
-../../engine/uengine.h
+../../lib/engine/uengine.h

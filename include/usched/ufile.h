@@ -1,1 +1,1 @@
-../../io/ufile.h
+../../lib/io/ufile.h

@@ -1,1 +1,1 @@
-../../wait/ugen.h
+../../lib/wait/ugen.h

@@ -1,1 +1,1 @@
-../../wait/ugen.hpp
+../../ext/cxx/ugen.hpp

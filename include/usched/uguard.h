@@ -1,1 +1,1 @@
-../../extra/uguard.h
+../../lib/debug/uguard.h

@@ -1,1 +1,1 @@
-../../wait/uhard.h
+../../lib/base/uhard.h

@@ -1,1 +1,1 @@
-../../sim/uhistory.h
+../../ext/sim/uhistory.h

@@ -1,1 +1,1 @@
-../../io/uio.h
+../../lib/io/uio.h

@@ -1,1 +1,1 @@
-../../extra/ulist.h
+../../lib/debug/ulist.h

@@ -1,1 +1,1 @@
-../../start/umain.h
+../../lib/start/umain.h

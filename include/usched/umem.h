@@ -1,1 +1,1 @@
-../../proc/umem.h
+../../lib/proc/umem.h

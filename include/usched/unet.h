@@ -1,1 +1,1 @@
-../../io/unet.h
+../../lib/io/unet.h

@@ -1,1 +1,1 @@
-../../extra/upreempt.h
+../../lib/proc/upreempt.h

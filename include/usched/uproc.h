@@ -1,1 +1,1 @@
-../../proc/uproc.h
+../../lib/proc/uproc.h

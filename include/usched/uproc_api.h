@@ -1,1 +1,1 @@
-../../proc/uproc_api.h
+../../lib/proc/uproc_api.h

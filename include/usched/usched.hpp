@@ -1,1 +1,1 @@
-../../wait/usched.hpp
+../../ext/cxx/usched.hpp

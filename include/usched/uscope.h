@@ -1,1 +1,1 @@
-../../wait/uscope.h
+../../lib/wait/uscope.h

@@ -1,1 +1,1 @@
-../../io/userve.h
+../../lib/io/userve.h

@@ -1,1 +1,1 @@
-../../io/usignal.h
+../../lib/io/usignal.h

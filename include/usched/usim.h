@@ -1,1 +1,1 @@
-../../sim/usim.h
+../../ext/sim/usim.h

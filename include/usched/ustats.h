@@ -1,1 +1,1 @@
-../../extra/ustats.h
+../../lib/debug/ustats.h

@@ -1,1 +1,1 @@
-../../wait/usync.h
+../../lib/wait/usync.h

@@ -1,1 +1,1 @@
-../../wait/uthread.h
+../../lib/wait/uthread.h

@@ -1,1 +1,1 @@
-../../extra/utrace.h
+../../lib/debug/utrace.h

@@ -1,1 +1,1 @@
-../../view/uview.h
+../../lib/view/uview.h

@@ -1,1 +1,1 @@
-../../wait/uwait.h
+../../lib/wait/uwait.h

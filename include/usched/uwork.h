@@ -1,1 +1,1 @@
-../../wait/uwork.h
+../../lib/wait/uwork.h

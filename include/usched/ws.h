@@ -1,1 +1,1 @@
-../../steal/ws.h
+../../lib/steal/ws.h

@@ -1,1 +1,1 @@
-../../../wait/fence.h
+../../../lib/base/fence.h

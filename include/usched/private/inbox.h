@@ -1,1 +1,1 @@
-../../../proc/inbox.h
+../../../lib/proc/inbox.h

@@ -1,1 +1,1 @@
-../../../steal/mail.h
+../../../lib/steal/mail.h

@@ -1,1 +1,1 @@
-../../../steal/stop.h
+../../../lib/steal/stop.h

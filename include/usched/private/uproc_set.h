@@ -1,1 +1,1 @@
-../../../proc/uproc_set.h
+../../../lib/proc/uproc_set.h

@@ -1,1 +1,1 @@
-../../../proc/wakes.h
+../../../lib/proc/wakes.h

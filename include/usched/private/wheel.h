@@ -1,1 +1,1 @@
-../../../wait/wheel.h
+../../../lib/wait/wheel.h

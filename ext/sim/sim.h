@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: MIT */
+/* sim.h: shared by the files of the simulated kernel. Private. */
+
+#ifndef SIM_H
+#define SIM_H
+
+#include "usim.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum {
+	SIM_FDS    = 256,	/* of a host */
+	SIM_FAULTS = 64,
+	SIM_NAMES  = 64,	/* of usim_maybe() and usim_sometimes() */
+	SIM_FIRST  = 3,		/* descriptors below are not simulated */
+	SIM_RIGHTS = 16,	/* descriptors in a message of a Unix socket */
+	SIM_PATH   = 128	/* the longest path of a file, and a zero */
+};
+
+/* Chance has streams, so that more draws of one leave the others alone. */
+enum sim_stream { DRAW_PLAN, DRAW_NET, DRAW_DISK, DRAW_PROGRAM, DRAW_STREAMS };
+
+/* Kinds of faults: sfault.c. */
+enum sim_kind {
+	FAULT_CRASH,	/* a host, for some time */
+	FAULT_CUT,	/* the link from a host to another, one way */
+	FAULT_ISOLATE,	/* all links of a host */
+	FAULT_SWIZZLE,	/* some hosts, isolated one after another */
+	FAULT_SLOW,	/* all links and syncs of a host take 100 times as long */
+	FAULT_NARROW,	/* a host's line carries few bytes a second */
+	FAULT_PAUSE,	/* the threads of a host stand still */
+	FAULT_RESET,	/* all connections of a host are reset */
+	FAULT_FORGET,	/* a box forgets them: RST comes to who sends next */
+	FAULT_LOSS,	/* datagrams are lost, doubled, late */
+	FAULT_CLOCK,	/* the wall clock of a host jumps */
+	FAULT_DRIFT,	/* the clocks of a host run fast or slow */
+	FAULT_FULL,	/* the disk of a host has no room: ENOSPC */
+	FAULT_EIO,	/* the n-th sync of a file from then on fails: EIO */
+	FAULT_LOST,	/* a host out of the core is isolated for good */
+	FAULT_KINDS
+};
+
+/* A fault begins at its time, or waits for the n-th step of a host. */
+enum sim_step {
+	AT_TIME,
+	AT_DISK,	/* before and after a write or sync */
+	AT_SEND,	/* before and after a send to another host */
+	AT_STATE,	/* usim_maybe() is asked, usim_sometimes() is true */
+	STEPS
+};
+
+struct sim_fault {
+	enum sim_kind f_kind;
+	enum sim_step f_step;
+	int           f_left;		/* steps until it begins */
+	int           f_host;		/* number, from 1 on; 0: that which has
+					   sent most, or which makes the step */
+	int           f_to;		/* of a cut */
+	int           f_nr;		/* ms, ppm, bytes a second, syncs; of a cut:
+					   odd, if it is to f_host */
+	uint64_t      f_draw;		/* of a swizzle */
+	utime_ns      f_at;		/* since the start */
+	utime_ns      f_begin;		/* when it has begun */
+	utime_ns      f_length;
+	bool          f_on;		/* by the mask of the command line */
+	long          f_hits;		/* what it has changed */
+	char          f_text[120];
+};
+
+/* A name of usim_maybe() or usim_sometimes(). */
+struct sim_name {
+	char n_name[40];
+	bool n_is_maybe;
+	long n_asked;
+	long n_true;
+};
+
+/* What a run leaves, in memory that it shares with its parent. */
+struct sim_report {
+	bool             p_ended;	/* the run has come to its end */
+	bool             p_failed;
+	char             p_why[300];
+	uint64_t         p_hash;
+	utime_ns         p_time;
+	utime_ns         p_limit;	/* of --real: when it must have ended */
+	int              p_fault_nr;
+	struct sim_fault p_faults[SIM_FAULTS];
+	int              p_futures;	/* of --when, that have failed */
+	int              p_name_nr;
+	struct sim_name  p_names[SIM_NAMES];
+};
+
+struct sim_host;
+
+/* A host from its boot to its end. Never freed: dead threads point here. */
+struct sim_boot {
+	struct sim_host *b_host;
+	int              b_number;
+	bool             b_dead;	/* its threads run no more */
+	bool             b_crashed;
+	struct sim_file *b_fds[SIM_FDS];
+	struct sim_wait *b_waits;	/* threads that wait for files */
+	const void      *b_main;	/* the thread of its function */
+	struct sim_signals *b_signals;	/* of ssignal.c, or NULL */
+	struct sim_own  *b_own;		/* its scheduler, of sown.c, or NULL */
+	struct sim_found *b_found;	/* of gethostbyname(), or NULL */
+	char             b_folder[SIM_PATH];	/* where it works */
+	mode_t           b_umask;
+};
+
+struct sim_host {
+	const char      *h_name;
+	int            (*h_f)(void *);
+	void            *h_arg;
+	int              h_number;	/* from 1 on */
+	bool             h_is_client;
+	bool             h_ended;	/* for good */
+	bool             h_is_down;	/* crashed, and has not booted */
+	int              h_boots;
+	struct sim_boot *h_boot;	/* NULL: it runs nothing */
+	struct sim_disk *h_disk;
+	unsigned short   h_port;	/* the next that bind() chooses */
+	utime_ns         h_clock;	/* wall clock ahead of the true time */
+	utime_ns         h_start;	/* of CLOCK_MONOTONIC */
+	struct sim_fault *h_eio;	/* armed, or NULL */
+	int              h_eio_nr;	/* syncs until it happens */
+	struct sim_fault *h_jump;	/* of the wall clock, or NULL */
+	struct sim_fault *h_drift;	/* or NULL */
+	unsigned         h_sent;	/* lately: sfault.c */
+	uint64_t         h_turn;
+	utime_ns         h_in, h_out;	/* until when its line carries */
+	/* The faults that last, or NULL. */
+	struct sim_fault *h_isolated, *h_slow, *h_loss, *h_full;
+	struct sim_fault *h_swizzle, *h_narrow, *h_paused;
+	struct sim_fault *h_cut[USIM_HOSTS + 1];
+};
+
+/*
+ * An open file, to which descriptors point. Calls return -EAGAIN where a thread
+ * would have to wait; snames.c waits. A call may be NULL: -EINVAL.
+ */
+struct sim_file_ops {
+	const char *o_name;
+	ssize_t (*o_read)(struct sim_file *f, void *buf, size_t size, int flags);
+	ssize_t (*o_write)(struct sim_file *f, const void *buf, size_t size);
+	int     (*o_poll)(struct sim_file *f);	/* bits of poll() */
+	void    (*o_close)(struct sim_file *f);	/* closes f, and frees it */
+	/* The host has crashed: no word to the other side. */
+	void    (*o_crash)(struct sim_file *f);
+	bool      o_whole;	/* a blocking write goes on until all is written */
+	const struct sim_socket_ops *o_socket;	/* NULL: it is no socket */
+};
+
+/* Calls that only sockets have. Results are 0, a count, or -errno. */
+struct sim_socket_ops {
+	int     (*s_bind)(struct sim_file *f, const struct sockaddr *a, socklen_t n);
+	int     (*s_listen)(struct sim_file *f, int backlog);
+	int     (*s_accept)(struct sim_file *f, struct sim_file **out, int flags,
+			    struct sockaddr *a, socklen_t *n);
+	int     (*s_connect)(struct sim_file *f, const struct sockaddr *a,
+			     socklen_t n);
+	int     (*s_connected)(struct sim_file *f);	/* after a wait */
+	int     (*s_shutdown)(struct sim_file *f, int how);
+	void    (*s_name)(struct sim_file *f, struct sockaddr *a, socklen_t *n);
+	int     (*s_peer)(struct sim_file *f, struct sockaddr *a, socklen_t *n);
+	ssize_t (*s_send)(struct sim_file *f, const void *buf, size_t size,
+			  const struct sockaddr *a, socklen_t n);
+	ssize_t (*s_receive)(struct sim_file *f, void *buf, size_t size, int flags,
+			     struct sockaddr *a, socklen_t *n);
+	int     (*s_option)(struct sim_file *f, int level, int name,
+			    const void *value, socklen_t n);
+	int     (*s_option_get)(struct sim_file *f, int level, int name,
+				void *value, socklen_t *n);
+	int     (*s_readable)(struct sim_file *f);	/* FIONREAD */
+	int     (*s_unlisten)(struct sim_file *f);	/* takes no newcomers */
+	/* Begins a close. How long that may wait, while f_lingers; NULL: never. */
+	utime_ns (*s_linger)(struct sim_file *f);
+};
+
+struct sim_file {
+	const struct sim_file_ops *f_ops;
+	struct sim_boot           *f_boot;
+	int                        f_refs;	/* descriptors */
+	int                        f_flags;	/* O_NONBLOCK and so on */
+	unsigned                   f_inputs, f_rooms;	/* edges of epoll */
+	bool                       f_lingers;	/* what was sent is on its way */
+	utime_ns                   f_read_time;	/* SO_RCVTIMEO, or 0 */
+	utime_ns                   f_write_time;
+};
+
+/* Host n has the address 10.0.0.n. */
+#define SIM_NETWORK	0x0a000000u
+
+/* The wall clock at the start of a run: 2026-01-01. */
+#define SIM_EPOCH	((utime_ns)1767225600 * UTIME_S)
+
+/* Lengths and times, as libc has them. */
+static inline struct timespec sim_spec_of(utime_ns ns)
+{
+	return (struct timespec) { ns / UTIME_S, ns % UTIME_S };
+}
+
+static inline utime_ns sim_ns_of(const struct timespec *t)
+{
+	return t->tv_sec * UTIME_S + t->tv_nsec;
+}
+
+/* usim.c: time, chance, threads, hosts. */
+
+extern struct usim_world  sim_world;
+extern struct sim_report *sim_report;
+extern struct sim_host    sim_hosts[USIM_HOSTS + 1];	/* from 1 on */
+extern int                sim_host_nr;
+extern bool               sim_is_on;			/* a run has begun */
+extern bool               sim_is_well;			/* no more faults begin */
+extern bool               sim_is_real;			/* hosts run for real */
+extern utime_ns           sim_time;			/* since the run began */
+extern long               sim_calls;			/* since it has passed */
+/* The thread whose boot was asked for last; and whether events run. */
+extern struct sim_last {
+	const void      *l_stack;	/* its struct ustack, or NULL */
+	struct sim_boot *l_boot;
+	bool             l_drives;
+} sim_last;
+
+#define SIM_BUSY	1000000		/* calls at one point in time */
+
+static inline utime_ns sim_now(void)
+{
+	return sim_time;
+}
+
+struct sim_boot *sim_caller_find(void);
+struct sim_boot *sim_self_real(void);
+
+/* Returns the boot of the caller; NULL: it is no thread of a host. */
+static inline struct sim_boot *sim_caller(void)
+{
+	const void *stack = ustack_self();
+
+	return stack != NULL && stack == sim_last.l_stack && !sim_last.l_drives ?
+		sim_last.l_boot : sim_caller_find();
+}
+
+/* Does the same; NULL also for a host that runs for real. */
+static inline struct sim_boot *sim_self(void)
+{
+	return sim_is_real ? sim_self_real() : sim_caller();
+}
+
+/* Is SplitMix64, as in uwait.c. */
+static inline uint64_t sim_mix(uint64_t z)
+{
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+static inline void sim_hash(uint64_t what)
+{
+	uint64_t z = sim_report->p_hash ^ what;
+
+	sim_report->p_hash = sim_mix(z + 0x9e3779b97f4a7c15u + (uint64_t)sim_now());
+}
+
+uint64_t         sim_draw(enum sim_stream stream);
+unsigned         sim_below(enum sim_stream stream, unsigned nr);
+utime_ns         sim_length(enum sim_stream stream, utime_ns from, utime_ns to);
+void            *sim_alloc(size_t size);
+/* A block that is soon freed again, and was not set to zeros. */
+void            *sim_block(size_t size);
+void             sim_block_free(void *block, size_t size);
+void             sim_at(utime_ns at, void (*f)(void *), void *arg);
+void             sim_hash_bytes(const void *data, size_t size);
+void             sim_story(const struct sim_host *h, const char *format, ...)
+			__attribute__((format(printf, 2, 3)));
+/* Makes a thread of a host. NULL: there is no memory. */
+struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
+void             sim_sleep(utime_ns until);
+void             sim_crash(struct sim_host *h, utime_ns down, const char *why);
+void             sim_exit(struct sim_boot *b, int status)
+			__attribute__((noreturn));
+/* Does the same, but flushes no streams. */
+void             sim_end(struct sim_boot *b, int status)
+			__attribute__((noreturn));
+void             sim_too_busy(void) __attribute__((noreturn));
+/* Runs one seed in this process, and ends the process. */
+void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
+			 bool story) __attribute__((noreturn));
+/* Does the same for real. */
+void             sim_run_real(usim_setup *setup, uint64_t seed)
+			__attribute__((noreturn));
+/* For a run to come: at this time it tries so many futures, and then it ends. */
+void             sim_futures_at(utime_ns at, int nr);
+
+/* Counts a call that takes no time. */
+static inline void sim_busy(void)
+{
+	if (++sim_calls > SIM_BUSY)
+		sim_too_busy();
+}
+
+/* sstdio.c */
+
+void             sim_streams_end(const struct sim_boot *b);
+
+/* ssignal.c */
+
+/* Raises a signal in the calling thread. */
+void             sim_signal(struct sim_boot *b, int signo);
+/*
+ * Delivers what is pending and not masked. 0: no handler has run. -EINTR, -ERESTART:
+ * one has, without and with SA_RESTART.
+ */
+int              sim_signals_handle(struct sim_boot *b);
+/* Sets a mask for a call, and puts back that before; mask NULL: nothing. */
+void             sim_mask_begin(struct sim_boot *b, const sigset_t *mask,
+				sigset_t *before);
+void             sim_mask_end(struct sim_boot *b, const sigset_t *mask,
+			      const sigset_t *before);
+int              sim_signal_watch(struct sim_boot *b, int signo);
+int              sim_signal_unwatch(struct sim_boot *b, int signo);
+int              sim_signal_wait(struct sim_boot *b, utime_ns until);
+
+/* sseal.c */
+
+void             sim_seal(void);
+
+/* sreal.c: hosts on the sockets and files of this machine. */
+
+struct sockaddr_in;
+int      sim_real(usim_setup *setup, uint64_t seed);	/* status of the program */
+void     sim_real_enter(const struct sim_host *h);
+/*
+ * Returns where an address of a host is on this machine, in *room, if hosts run for
+ * real; a, if they do not, or if it is no address of a host.
+ */
+const struct sockaddr *sim_real_address(const struct sockaddr *a, socklen_t n,
+					struct sockaddr_in *room);
+/* Gives a socket the address of its host, if it has none. Returns fd. */
+int      sim_real_bind(int fd);
+/* Turns an address of this machine to that of a host. */
+void     sim_real_answer(struct sockaddr *a, const socklen_t *n);
+
+/* spage.c: a page of a story. */
+
+extern bool sim_is_page;
+
+void     sim_page_begin(void);
+void     sim_page_end(const char *result);
+void     sim_page_hosts(void);
+void     sim_page_text(const struct sim_host *h, const char *format, va_list args);
+void     sim_page_fault(const struct sim_fault *f, const struct sim_host *h);
+void     sim_page_message(const struct sim_host *from, const struct sim_host *to,
+			  utime_ns sent, const char *kind, size_t size);
+
+/* sfault.c: the plan of faults, and what they do. */
+
+extern const char *const sim_kind_names[FAULT_KINDS];
+extern const char *const sim_step_names[STEPS];
+extern int sim_armed_nr;	/* faults that wait for a step */
+
+void     sim_plan(uint64_t mask);
+void     sim_step_armed(struct sim_host *h, enum sim_step step);
+/*
+ * A host makes a step, at which faults may begin. May not return, and may have
+ * closed what the caller has not looked at yet.
+ */
+static inline void sim_step(struct sim_host *h, enum sim_step step)
+{
+	if (sim_armed_nr > 0)
+		sim_step_armed(h, step);
+}
+
+void     sim_sent(struct sim_host *h);
+bool     sim_is_full(struct sim_host *h);
+bool     sim_fails_sync(struct sim_host *h);	/* a sync of a file, now */
+/* Returns when what is sent now arrives. */
+utime_ns sim_arrival(struct sim_host *from, struct sim_host *to, size_t size);
+utime_ns sim_sync_time(struct sim_host *h, utime_ns ns);
+utime_ns sim_paused(struct sim_host *h);	/* until then, or 0 */
+utime_ns sim_drifted(struct sim_host *h, utime_ns ns);	/* how long ns is by its clocks */
+utime_ns sim_after(struct sim_host *h, utime_ns ns);	/* when ns have gone by on its clocks */
+bool     sim_is_cut(struct sim_host *from, struct sim_host *to);
+int      sim_cut_to(const struct sim_fault *f, int host);
+bool     sim_fault_lasts(const struct sim_fault *f);
+/* Returns how many copies of a datagram arrive; *late is added to the latency. */
+int      sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late);
+
+/* sfile.c: descriptors, waits for files, pipes, epoll. */
+
+int              sim_fd(struct sim_boot *b, struct sim_file *f);
+
+static inline struct sim_file *sim_file(struct sim_boot *b, int fd)
+{
+	return fd < 0 || fd >= SIM_FDS ? NULL : b->b_fds[fd];
+}
+
+void            *sim_file_make(struct sim_boot *b, const struct sim_file_ops *ops,
+			       size_t size, int flags);
+int              sim_close(struct sim_boot *b, int fd);
+void             sim_drop(struct sim_file *f);	/* a reference */
+int              sim_dup(struct sim_boot *b, int fd, int from);
+int              sim_dup_to(struct sim_boot *b, int fd, int to);
+/* Bytes or room have come, or an end: POLLIN, POLLOUT, or both. */
+void             sim_changed(struct sim_file *f, int bits);
+/* Something else has changed, for which threads wait by sim_wait(b, NULL). */
+void             sim_wake(struct sim_boot *b);
+/*
+ * Waits until f changes; NULL: anything. 0: the caller looks again. -EINTR and
+ * -ERESTART as sim_signals_handle(); or another error of lib/wait/.
+ */
+int              sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until);
+/* Sleeps. 0, or -EINTR: a handler has run. */
+int              sim_nap(struct sim_boot *b, utime_ns until);
+/* Lets the first thread of b handle signals. False: it does not wait here. */
+bool             sim_interrupt(struct sim_boot *b);
+int              sim_pipe(struct sim_boot *b, int fds[2], int flags);
+
+struct pollfd;
+struct epoll_event;
+int              sim_poll(struct sim_boot *b, struct pollfd *fds, size_t nr,
+			  utime_ns until);
+int              sim_epoll(struct sim_boot *b, int flags);
+int              sim_epoll_change(struct sim_boot *b, int epfd, int op, int fd,
+				  const struct epoll_event *e);
+int              sim_epoll_wait(struct sim_boot *b, int epfd,
+				struct epoll_event *e, int nr, utime_ns until);
+void             sim_epoll_forget(struct sim_file *f);
+
+/* Bytes, first in first out. */
+struct sim_bytes {
+	char  *y_data;
+	size_t y_start, y_size, y_room;
+};
+
+void             sim_bytes_put(struct sim_bytes *y, const void *data, size_t size);
+/* data NULL: the bytes are dropped. */
+size_t           sim_bytes_get(struct sim_bytes *y, void *data, size_t size,
+			       bool peek);
+void             sim_bytes_free(struct sim_bytes *y);
+
+/* snet.c: sockets of hosts, by IPv4. */
+
+struct sim_file *sim_socket(struct sim_boot *b, int type, int flags);
+int              sim_reset_all(struct sim_host *h);	/* how many */
+void             sim_forget_all(struct sim_host *h, struct sim_fault *f);
+void             sim_forget_end(void *unused);
+/* Sets an option that all sockets have. 1: it is none. */
+int              sim_option_common(struct sim_file *f, int level, int name,
+				   const void *value, socklen_t n);
+int              sim_option_put(int result, void *value, socklen_t *n);
+int              sim_linger(struct linger *to, const void *value, socklen_t n);
+int              sim_linger_put(struct linger l, void *value, socklen_t *n);
+
+/* sunix.c: Unix sockets. */
+
+/* Descriptors in a message. */
+struct sim_rights {
+	struct sim_file *r_files[SIM_RIGHTS];
+	int              r_nr;
+};
+
+bool             sim_is_unix(const struct sim_file *f);
+struct sim_file *sim_unix(struct sim_boot *b, int type, int flags);
+int              sim_unix_pair(struct sim_boot *b, int type, int flags,
+			       int fds[2]);
+ssize_t          sim_unix_send(struct sim_file *f, const void *buf, size_t size,
+			       const struct sockaddr *a, socklen_t n,
+			       const struct sim_rights *rights);
+ssize_t          sim_unix_receive(struct sim_file *f, void *buf, size_t size,
+				  int flags, struct sockaddr *a, socklen_t *n,
+				  struct sim_rights *rights);
+
+/* sevent.c: eventfd, timerfd, devices. */
+
+struct itimerspec;
+int              sim_eventfd(struct sim_boot *b, unsigned count, int flags);
+int              sim_timerfd(struct sim_boot *b, clockid_t clock, int flags);
+int              sim_timer_get(struct sim_boot *b, int fd, struct itimerspec *to);
+int              sim_timer_set(struct sim_boot *b, int fd, int flags,
+			       const struct itimerspec *by,
+			       struct itimerspec *old);
+int              sim_device(struct sim_boot *b, const char *path, int flags);
+
+/* scalls.c: calls that wait. Results are a count or -errno. */
+
+#define SIM_BY_FILE	((utime_ns)-1)	/* waits as the file says */
+
+struct iovec;
+ssize_t          sim_read(struct sim_boot *b, int fd, void *buf, size_t size,
+			  int flags, struct sockaddr *a, socklen_t *n,
+			  utime_ns until);
+ssize_t          sim_write(struct sim_boot *b, int fd, const void *buf,
+			   size_t size, int flags, const struct sockaddr *a,
+			   socklen_t n, utime_ns until);
+ssize_t          sim_readv(struct sim_boot *b, int fd, const struct iovec *v,
+			   int nr, utime_ns until);
+ssize_t          sim_writev(struct sim_boot *b, int fd, const struct iovec *v,
+			    int nr, utime_ns until);
+/* Returns the socket that fd is, or NULL and an error. */
+struct sim_file *sim_socket_of(struct sim_boot *b, int fd, int *rc);
+/* These are for sockets only. */
+ssize_t          sim_receive(struct sim_boot *b, int fd, void *buf, size_t size,
+			     int flags, struct sockaddr *a, socklen_t *n,
+			     utime_ns until);
+ssize_t          sim_send(struct sim_boot *b, int fd, const void *buf,
+			  size_t size, int flags, const struct sockaddr *a,
+			  socklen_t n, utime_ns until);
+ssize_t          sim_receive_message(struct sim_boot *b, int fd,
+				     struct msghdr *m, int flags, utime_ns until);
+ssize_t          sim_send_message(struct sim_boot *b, int fd,
+				  const struct msghdr *m, int flags,
+				  utime_ns until);
+int              sim_accept(struct sim_boot *b, int fd, int flags,
+			    struct sockaddr *a, socklen_t *n, utime_ns until);
+int              sim_connect(struct sim_boot *b, int fd, const struct sockaddr *a,
+			     socklen_t n, utime_ns until);
+/* Closes as close() does, which may wait: SO_LINGER. */
+int              sim_close_slow(struct sim_boot *b, int fd);
+/* Sends from a file. offset NULL: from the file's own place. */
+ssize_t          sim_send_file(struct sim_boot *b, int out, int in, off_t *offset,
+			       size_t size, utime_ns until);
+
+/* snhost.c */
+
+pid_t            sim_pid(const struct sim_boot *b);
+
+utime_ns         sim_clock(struct sim_host *h, clockid_t clock);
+/* Returns when a clock of the host shows this. */
+utime_ns         sim_clock_until(struct sim_host *h, clockid_t clock, utime_ns at);
+
+/* sdisk.c: files. Results are 0 or -errno. */
+
+struct sim_disk *sim_disk_make(void);
+bool             sim_is_disk(const struct sim_file *f);
+/* NULL, and *rc: -EBADF, or -error for what is no file of the disk. */
+struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc);
+long             sim_disk_crash(struct sim_disk *d);	/* writes lost or torn */
+int              sim_open(struct sim_boot *b, const char *path, int flags,
+			  mode_t mode);
+/* Opens a file below a folder, as openat2() with RESOLVE_BENEATH. */
+int              sim_open_beneath(struct sim_boot *b, struct sim_file *folder,
+				  const char *path, int flags, mode_t mode,
+				  bool links);
+const char      *sim_folder(struct sim_file *f);
+bool             sim_is_gone(struct sim_file *f);
+int              sim_folder_change(struct sim_boot *b, const char *path);
+bool             sim_folder_entry(struct sim_file *f, size_t n, const char **name,
+				  ino_t *inode, unsigned *mode);
+ssize_t          sim_pread(struct sim_file *f, void *buf, size_t size, off_t at);
+/* The calls of programs: fd is a descriptor. */
+ssize_t          sim_read_at(struct sim_boot *b, int fd, void *buf, size_t size,
+			     off_t at);
+ssize_t          sim_write_at(struct sim_boot *b, int fd, const void *buf,
+			      size_t size, off_t at);
+int              sim_sync_at(struct sim_boot *b, int fd);
+off_t            sim_seek(struct sim_file *f, off_t at, int whence);
+int              sim_truncate(struct sim_file *f, off_t size);
+int              sim_rename(struct sim_boot *b, const char *from, const char *to);
+int              sim_unlink(struct sim_boot *b, const char *path, bool dir);
+int              sim_mkdir(struct sim_boot *b, const char *path, mode_t mode);
+int              sim_access(struct sim_boot *b, const char *path, int how);
+int              sim_chmod(struct sim_boot *b, const char *path, mode_t mode);
+int              sim_fchmod(struct sim_file *f, mode_t mode);
+int              sim_link(struct sim_boot *b, const char *from, const char *path);
+int              sim_symlink(struct sim_boot *b, const char *target,
+			     const char *path);
+const char      *sim_link_target(struct sim_boot *b, const char *path, int *rc);
+/* Is realpath(). */
+int              sim_resolve(struct sim_boot *b, const char *path, char to[SIM_PATH]);
+int              sim_lock(struct sim_file *f, int lock);
+void            *sim_map(struct sim_file *f, void *at, size_t size, int what,
+			 int flags, off_t from, int *rc);
+void             sim_unmap(const void *memory, size_t size);
+struct stat;
+int              sim_stat(struct sim_boot *b, const char *path, bool follow,
+			  struct stat *to);
+void             sim_fstat(struct sim_file *f, struct stat *to);
+/*
+ * Makes the file of a Unix socket. -EINVAL: none is wanted, though the name is
+ * free.
+ */
+int              sim_socket_file_make(struct sim_boot *b, const char *path,
+				      bool wanted, const void **inode);
+int              sim_socket_file(struct sim_boot *b, const char *path,
+				 const void **inode);
+
+#endif /* SIM_H */

@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: MIT */
+/* ssearch.c: runs of many seeds, a report of them, and a smaller failure. */
+
+/*
+ * Each run is a child process, and leaves a report in memory that it shares with
+ * us. A signal that ends the child is a failure, too: a wrong address, abort(). So
+ * is a run that takes more than PATIENCE seconds of cpu time. A search has as many
+ * children at a time as there are processors. Their reports are taken in the order
+ * of seeds, so a search finds and prints the same with any number of children.
+ *
+ *	--seeds N	N runs from --from on, until one fails
+ *	shrinking	leaves out one fault at a time, again and again, as long as
+ *			the run still fails. The failure takes all that are left,
+ *			though there may be smaller sets
+ *	--seed N	one run with its story; --only leaves the other faults out
+ *	--when		a bisection of the time at which the failure was inevitable
+ *
+ * FUTURES. A run can stop at a point in time, and be forked there. Each copy is a
+ * future: it goes on with another seed, and no more faults begin. A failure is
+ * inevitable at the first point of which all futures fail. So a state that was
+ * broken is told from the moment at which a check saw it.
+ *
+ * A search of which all seeds have passed has failed all the same if a name of
+ * usim_sometimes() was never true. Kinds of faults that hit nothing in any run
+ * are reported, as is what usim_maybe() has done.
+ */
+
+#include "sim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATIENCE	120	/* s of cpu time of a run */
+#define JOBS_MOST	64
+#define FUTURES		20	/* of a point in time */
+#define SHARP		(10 * UTIME_MS)	/* of --when */
+#define ALL		UINT64_MAX
+
+/* What the runs of a search have done together. */
+struct sums {
+	long            m_runs;
+	utime_ns        m_time;			/* simulated */
+	long            m_faults[FAULT_KINDS], m_hits[FAULT_KINDS];
+	long            m_waits[STEPS], m_came[STEPS];	/* faults, by step */
+	int             m_name_nr;
+	struct sim_name m_names[SIM_NAMES];
+};
+
+struct options {
+	unsigned long long o_seed, o_seeds, o_from;
+	unsigned long long o_jobs;
+	bool               o_is_one, o_twice, o_hashes, o_when, o_real, o_page;
+	uint64_t           o_mask;
+};
+
+/* A run that was started, until its report is taken. */
+struct slot {
+	unsigned long long s_seed;
+	pid_t              s_pid;	/* 0: it has ended */
+	bool               s_is_again;	/* the second run of --twice */
+	uint64_t           s_hash;	/* hash of the first run */
+	struct sim_report *s_report;
+};
+
+static struct sim_report *report;	/* that was looked at last */
+static struct sim_report *reports;	/* one for runs alone, then of slots */
+
+static int usage(const char *program, FILE *to)
+{
+	fprintf(to, "%s --seeds N [--from N] [--jobs N] [--twice] [--hashes]\n"
+		"%s --seed N [--only FAULT,...] [--when] [--page >FILE.html]\n"
+		"%s --real [--seed N]\n"
+		"  --seeds N   runs N seeds, or until one fails: then leaves "
+		"out faults\n"
+		"  --from N    the first of them: 1\n"
+		"  --jobs N    so many at a time: as many as processors\n"
+		"  --twice     runs each twice, and compares the hashes\n"
+		"  --hashes    prints the hash of each\n"
+		"  --seed N    runs one seed, and prints its story\n"
+		"  --only A,B  with these of its faults only; 0: none\n"
+		"  --when      says when its failure became inevitable\n"
+		"  --page      prints the story as a page for a browser\n"
+		"  --real      runs the hosts on this machine, without faults\n",
+		program, program, program);
+	return to == stdout ? 0 : 2;
+}
+
+/* Runs. */
+
+/* A run that only counts writes nothing. */
+static void hush(void)
+{
+	int fd = open("/dev/null", O_WRONLY);
+
+	if (fd >= 0 && (dup2(fd, 1) < 0 || dup2(fd, 2) < 0))
+		_exit(3);
+}
+
+static __attribute__((noreturn)) void child(usim_setup *setup, uint64_t seed,
+					    uint64_t mask, bool story)
+{
+	struct itimerval t = { .it_value = { PATIENCE, 0 } };
+
+	if (unsetenv("USCHED_SEED") != 0 || setitimer(ITIMER_PROF, &t, NULL) != 0)
+		_exit(3);
+	if (!story)
+		hush();
+	else				/* the end is seen, too, if a signal ends it */
+		setvbuf(stdout, NULL, _IOLBF, 0);
+	sim_run(setup, seed, mask, story);
+}
+
+/* Says in the report how a child has ended that has not said so itself. */
+static void explain(int status)
+{
+	if (report->p_ended)
+		return;
+	report->p_failed = true;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)
+		snprintf(report->p_why, sizeof report->p_why,
+			 "took more than %d s", PATIENCE);
+	else if (WIFSIGNALED(status))
+		snprintf(report->p_why, sizeof report->p_why, "%s",
+			 strsignal(WTERMSIG(status)));
+	else
+		snprintf(report->p_why, sizeof report->p_why,
+			 "ended with status %d", WEXITSTATUS(status));
+}
+
+static void broken(void)
+{
+	perror("usim");
+	exit(2);
+}
+
+/* Starts a run, whose report is in *report. Returns its process. */
+static pid_t start(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+{
+	pid_t pid;
+
+	memset(report, 0, sizeof *report);
+	sim_report = report;
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		child(setup, seed, mask, story);
+	if (pid < 0)
+		broken();
+	return pid;
+}
+
+/* Waits for a child, or for any: -1. Returns which has ended. */
+static pid_t await(pid_t pid, int *status)
+{
+	pid_t ended;
+
+	do
+		ended = waitpid(pid, status, 0);
+	while (ended < 0 && errno == EINTR);
+	if (ended < 0)
+		broken();
+	return ended;
+}
+
+/* Runs a seed. Its report is in *report. Returns whether it has passed. */
+static bool run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+{
+	int status = 0;
+
+	report = reports;
+	await(start(setup, seed, mask, story), &status);
+	explain(status);
+	return !report->p_failed;
+}
+
+/* Sums. */
+
+static struct sim_name *sum_of(struct sums *m, const struct sim_name *n)
+{
+	int i;
+
+	for (i = 0; i < m->m_name_nr; i++)
+		if (m->m_names[i].n_is_maybe == n->n_is_maybe &&
+		    strcmp(m->m_names[i].n_name, n->n_name) == 0)
+			return &m->m_names[i];
+	if (m->m_name_nr == SIM_NAMES)
+		return NULL;
+	m->m_names[i] = *n;
+	m->m_names[i].n_asked = m->m_names[i].n_true = 0;
+	m->m_name_nr++;
+	return &m->m_names[i];
+}
+
+static void add(struct sums *m)
+{
+	const struct sim_fault *f = report->p_faults;
+	struct sim_name *n;
+	int i;
+
+	m->m_runs++;
+	m->m_time += report->p_time;
+	for (; f < report->p_faults + report->p_fault_nr; f++) {
+		m->m_faults[f->f_kind] += f->f_on;
+		m->m_hits[f->f_kind] += f->f_hits;
+		m->m_waits[f->f_step] += f->f_on;
+		m->m_came[f->f_step] += f->f_begin > 0;
+	}
+	for (i = 0; i < report->p_name_nr; i++) {
+		n = sum_of(m, &report->p_names[i]);
+		if (n == NULL)
+			continue;
+		n->n_asked += report->p_names[i].n_asked;
+		n->n_true  += report->p_names[i].n_true;
+	}
+}
+
+/* Prints what was tried. Returns whether all that should be reached was. */
+static bool tried(const struct sums *m)
+{
+	bool all = true;
+	int i;
+
+	printf("%ld runs, %lld simulated seconds\n", m->m_runs,
+	       (long long)(m->m_time / UTIME_S));
+	for (i = 0; i < FAULT_KINDS; i++)
+		printf("  %-10s %6ld faults %8ld hits%s\n", sim_kind_names[i],
+		       m->m_faults[i], m->m_hits[i], m->m_faults[i] > 0 &&
+		       m->m_hits[i] == 0 ? "  NOTHING WAS HIT" : "");
+	for (i = AT_TIME + 1; i < STEPS; i++)
+		printf("  at a %-6s %5ld faults %8ld came%s\n", sim_step_names[i],
+		       m->m_waits[i], m->m_came[i], m->m_waits[i] > 0 &&
+		       m->m_came[i] == 0 ? "  NONE CAME" : "");
+	for (i = 0; i < m->m_name_nr; i++) {
+		const struct sim_name *n = &m->m_names[i];
+
+		printf("  %-9s  %s: %ld of %ld%s\n", n->n_is_maybe ? "maybe" :
+		       "sometimes", n->n_name, n->n_true, n->n_asked,
+		       n->n_true == 0 ? "  NEVER" : "");
+		all = all && (n->n_is_maybe || n->n_true > 0);
+	}
+	return all;
+}
+
+/* A failure, made smaller. */
+
+static void print_mask(uint64_t mask)
+{
+	const char *comma = "";
+	int i;
+
+	for (i = 0; i < SIM_FAULTS; i++)
+		if (mask >> i & 1) {
+			printf("%s%d", comma, i + 1);
+			comma = ",";
+		}
+	printf("%s\n", mask == 0 ? "0" : "");
+}
+
+/* Returns the faults that the failure of a seed takes. */
+static uint64_t shrink(usim_setup *setup, uint64_t seed, int *runs)
+{
+	uint64_t mask = report->p_fault_nr == SIM_FAULTS ? ALL :
+		((uint64_t)1 << report->p_fault_nr) - 1, less;
+	bool again = true;
+	int i;
+
+	while (again) {
+		again = false;
+		for (i = SIM_FAULTS - 1; i >= 0; i--) {
+			less = mask & ~((uint64_t)1 << i);
+			if (less == mask)
+				continue;
+			++*runs;
+			if (!run(setup, seed, less, false)) {
+				mask = less;
+				again = true;
+			}
+		}
+	}
+	return mask;
+}
+
+static void print_faults(uint64_t mask)
+{
+	int i;
+
+	for (i = 0; i < report->p_fault_nr; i++)
+		if (mask >> i & 1)
+			printf("  %2d  at %lld us: %s\n", i + 1,
+			       (long long)(report->p_faults[i].f_at / UTIME_US),
+			       report->p_faults[i].f_text);
+}
+
+static void failure(usim_setup *setup, const char *program, uint64_t seed)
+{
+	int faults = report->p_fault_nr, runs = 0, left = 0;
+	uint64_t mask, bits;
+
+	printf("seed %llu FAILED: %s\n", (unsigned long long)seed, report->p_why);
+	mask = shrink(setup, seed, &runs);
+	for (bits = mask; bits != 0; bits &= bits - 1)
+		left++;
+	(void)run(setup, seed, mask, false);
+	printf("faults that it takes: %d of %d, by %d runs: %s\n", left, faults,
+	       runs, report->p_why);
+	print_faults(mask);
+	printf("%s --seed %llu --only ", program, (unsigned long long)seed);
+	print_mask(mask);
+}
+
+/* The search. Slot i has the report i + 1. */
+
+struct search {
+	const struct options *h_options;
+	usim_setup           *h_setup;
+	struct slot           h_slots[2 * JOBS_MOST];
+	int                   h_slot_nr, h_running;
+	unsigned long long    h_next;	/* the seed that starts next */
+	unsigned long long    h_taken;	/* the seed whose report is taken next */
+};
+
+static struct slot *slot_of(struct search *h, unsigned long long seed)
+{
+	return &h->h_slots[seed % (unsigned)h->h_slot_nr];
+}
+
+static void slot_start(struct search *h, struct slot *s)
+{
+	report = s->s_report;
+	s->s_pid = start(h->h_setup, s->s_seed, ALL, false);
+	h->h_running++;
+}
+
+/* Fills the slots with children. */
+static void search_fill(struct search *h)
+{
+	const struct options *o = h->h_options;
+
+	while (h->h_running < (int)o->o_jobs &&
+	       h->h_next < o->o_from + o->o_seeds &&
+	       h->h_next < h->h_taken + (unsigned)h->h_slot_nr) {
+		struct slot *s = slot_of(h, h->h_next);
+
+		*s = (struct slot) { .s_seed = h->h_next++, .s_report =
+			reports + 1 + (s - h->h_slots) };
+		slot_start(h, s);
+	}
+}
+
+/* Waits until a child ends. With --twice, a seed that has passed runs again. */
+static void search_await(struct search *h)
+{
+	struct slot *s = h->h_slots;
+	int status = 0;
+	pid_t pid = await(-1, &status);
+
+	while (s < h->h_slots + h->h_slot_nr && s->s_pid != pid)
+		s++;
+	if (s == h->h_slots + h->h_slot_nr)
+		return;			/* it was none of ours */
+	s->s_pid = 0;
+	h->h_running--;
+	report = s->s_report;
+	explain(status);
+	if (!h->h_options->o_twice || s->s_is_again || report->p_failed)
+		return;
+	s->s_is_again = true;
+	s->s_hash = report->p_hash;
+	slot_start(h, s);
+}
+
+static void search_stop(struct search *h)
+{
+	struct slot *s;
+	int status;
+
+	for (s = h->h_slots; s < h->h_slots + h->h_slot_nr; s++)
+		if (s->s_pid > 0) {
+			(void)kill(s->s_pid, SIGKILL);
+			await(s->s_pid, &status);
+		}
+}
+
+/* Takes the report of the next seed. Returns whether all is well. */
+static bool search_take(struct search *h, struct sums *m, const char *program)
+{
+	struct slot *s = slot_of(h, h->h_taken++);
+
+	report = s->s_report;
+	if (h->h_options->o_hashes)
+		printf("%llu %016llx\n", s->s_seed,
+		       (unsigned long long)report->p_hash);
+	add(m);
+	if (!report->p_failed &&
+	    (!s->s_is_again || s->s_hash == report->p_hash))
+		return true;
+	search_stop(h);
+	if (s->s_is_again && s->s_hash != report->p_hash)
+		printf("seed %llu: two runs differ\n", s->s_seed);
+	else
+		failure(h->h_setup, program, s->s_seed);
+	return false;
+}
+
+static int search(const struct options *o, usim_setup *setup, const char *program)
+{
+	static struct sums m;
+	static struct search h;
+	struct slot *s;
+
+	h.h_options = o;
+	h.h_setup = setup;
+	h.h_slot_nr = 2 * (int)o->o_jobs;
+	h.h_next = h.h_taken = o->o_from;
+	while (h.h_taken < o->o_from + o->o_seeds) {
+		search_fill(&h);
+		s = slot_of(&h, h.h_taken);
+		if (s->s_pid > 0)
+			search_await(&h);
+		else if (!search_take(&h, &m, program))
+			return 1;
+	}
+	if (o->o_hashes)
+		return 0;
+	if (tried(&m))
+		return 0;
+	printf("FAILED: what is NEVER true should be, sometimes\n");
+	return 1;
+}
+
+/* Returns how many futures of a point in time fail. */
+static int futures_at(const struct options *o, usim_setup *setup, utime_ns at)
+{
+	sim_futures_at(at, FUTURES);
+	(void)run(setup, o->o_seed, o->o_mask, false);
+	sim_futures_at(0, 0);
+	if (!o->o_page)
+		printf("  %6lld.%03lld s: %d of %d futures fail\n",
+		       (long long)(at / UTIME_S),
+		       (long long)(at % UTIME_S / UTIME_MS),
+		       report->p_futures, FUTURES);
+	return report->p_futures;
+}
+
+/* Says from which time on all futures fail, of a run that has failed at to. */
+static void bisect(const struct options *o, usim_setup *setup, utime_ns to,
+		   char *text, size_t size)
+{
+	utime_ns from = 0, at;
+
+	while (to - from > SHARP) {
+		at = (from + (to - from) / 2) / UTIME_MS * UTIME_MS;
+		if (futures_at(o, setup, at) == FUTURES)
+			to = at;
+		else
+			from = at;
+	}
+	snprintf(text, size, "inevitable between %lld.%03lld and %lld.%03lld s",
+		 (long long)(from / UTIME_S), (long long)(from % UTIME_S / UTIME_MS),
+		 (long long)(to / UTIME_S), (long long)(to % UTIME_S / UTIME_MS));
+}
+
+static int when(const struct options *o, usim_setup *setup)
+{
+	char text[80];
+	utime_ns to;
+
+	if (run(setup, o->o_seed, o->o_mask, false)) {
+		printf("seed %llu passed\n", o->o_seed);
+		return 0;
+	}
+	to = report->p_time;
+	printf("seed %llu FAILED at %lld.%03lld s: %s\n", o->o_seed,
+	       (long long)(to / UTIME_S), (long long)(to % UTIME_S / UTIME_MS),
+	       report->p_why);
+	bisect(o, setup, to, text, sizeof text);
+	printf("%s\n", text);
+	return 1;
+}
+
+static int one(const struct options *o, usim_setup *setup)
+{
+	bool passed = run(setup, o->o_seed, o->o_mask, true);
+
+	print_faults(o->o_mask);
+	printf("seed %llu %s%s, hash %016llx\n", o->o_seed,
+	       passed ? "passed" : "FAILED: ", report->p_why,
+	       (unsigned long long)report->p_hash);
+	return !passed;
+}
+
+/* Prints the story as a page, which ends with what --when says. */
+static int page(const struct options *o, const char *program, usim_setup *setup)
+{
+	static struct sim_report whole;
+	char result[600], text[80] = "";
+	bool passed;
+
+	sim_page_begin();
+	passed = run(setup, o->o_seed, o->o_mask, true);
+	whole = *report;
+	if (!passed && o->o_when)
+		bisect(o, setup, whole.p_time, text, sizeof text);
+	snprintf(result, sizeof result, "%s, seed %llu: %s%s%s%s", program, o->o_seed,
+		 passed ? "passed" : "FAILED: ", whole.p_why,
+		 text[0] != 0 ? ", " : "", text);
+	sim_report = &whole;
+	sim_page_end(result);
+	return !passed;
+}
+
+/* The command line. */
+
+static bool number(const char *text, unsigned long long *to)
+{
+	char *end;
+
+	if (text == NULL || *text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	*to = strtoull(text, &end, 10);
+	return errno == 0 && *end == 0;
+}
+
+/* Reads "1,4,5", the faults that stay. */
+static bool mask_of(const char *text, uint64_t *mask)
+{
+	char *end;
+	long nr;
+
+	*mask = 0;
+	if (text == NULL)
+		return false;
+	for (;; text = end + 1) {
+		nr = strtol(text, &end, 10);
+		if (end == text || nr < 0 || nr > SIM_FAULTS)
+			return false;
+		if (nr > 0)
+			*mask |= (uint64_t)1 << (nr - 1);
+		if (*end != ',')
+			return *end == 0;
+	}
+}
+
+/* Returns whether the line is right. */
+static bool parse(char **argv, struct options *o)
+{
+	for (; *argv != NULL; argv++) {
+		if (strcmp(*argv, "--twice") == 0) {
+			o->o_twice = true;
+		} else if (strcmp(*argv, "--hashes") == 0) {
+			o->o_hashes = true;
+		} else if (strcmp(*argv, "--page") == 0) {
+			o->o_page = true;
+		} else if (strcmp(*argv, "--real") == 0) {
+			o->o_real = true;
+		} else if (strcmp(*argv, "--when") == 0) {
+			o->o_when = true;
+		} else if (strcmp(*argv, "--jobs") == 0) {
+			if (!number(*++argv, &o->o_jobs))
+				return false;
+		} else if (strcmp(*argv, "--seeds") == 0) {
+			if (!number(*++argv, &o->o_seeds))
+				return false;
+		} else if (strcmp(*argv, "--from") == 0) {
+			if (!number(*++argv, &o->o_from))
+				return false;
+		} else if (strcmp(*argv, "--seed") == 0) {
+			o->o_is_one = true;
+			if (!number(*++argv, &o->o_seed))
+				return false;
+		} else if (strcmp(*argv, "--only") == 0) {
+			if (!mask_of(*++argv, &o->o_mask))
+				return false;
+		} else {
+			return false;
+		}
+	}
+	return o->o_jobs > 0 && o->o_jobs <= JOBS_MOST &&
+		(o->o_is_one || o->o_real ||
+		 (o->o_seeds > 0 && !o->o_when && !o->o_page));
+}
+
+static unsigned long long processors(void)
+{
+	long nr = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return nr < 1 ? 1 : nr > JOBS_MOST ? JOBS_MOST : (unsigned long long)nr;
+}
+
+int usim_main(int argc, char **argv, usim_setup *setup)
+{
+	struct options o = { .o_from = 1, .o_mask = ALL, .o_jobs = processors() };
+
+	if (argc == 2 && strcmp(argv[1], "--help") == 0)
+		return usage(argv[0], stdout);
+	if (argc < 1 || !parse(argv + 1, &o))
+		return usage(argv[0], stderr);
+	reports = mmap(NULL, (2 * JOBS_MOST + 1) * sizeof *reports,
+		       PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (reports == MAP_FAILED)
+		broken();
+	sim_report = report = reports;
+	if (o.o_real)
+		return sim_real(setup, o.o_seed);
+	return !o.o_is_one ? search(&o, setup, argv[0]) :
+		o.o_page ? page(&o, argv[0], setup) :
+		o.o_when ? when(&o, setup) : one(&o, setup);
+}

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: MIT */
+/* ssignal.c: signals of a host, by the names of libc and of lib/io/. */
+
+/*
+ * A signal comes from the host itself: raise(), kill() of its own process, a timer,
+ * and SIGPIPE, which a write to a pipe or stream raises that nothing reads any more,
+ * as on Linux. raise() and SIGPIPE run its action in the caller, before the call
+ * returns. As Linux, kill() and timers prefer the first thread of the host:
+ *
+ *	it waits in a call of sfile.c	the wait ends, and the thread runs the handler.
+ *					Then the call says EINTR, or goes on
+ *	else				the caller of kill() runs it; for a timer a
+ *					thread that is made for that
+ *
+ * A wait of lib/wait/ or the pthread face, or for a sync of a disk, is not interrupted.
+ *
+ *	SIG_IGN		nothing
+ *	SIG_DFL		nothing, or the host ends, and boots after a second. A client
+ *			must not end so. A signal of an error, such as SIGABRT, fails
+ *			the run
+ *	a handler	is called
+ *	usignal_watch()	the signal is counted, and usignal_wait() returns it
+ *
+ * Masks belong to the host, not to a thread of it, and so does that which ppoll() and
+ * its like set while they wait. A host that boots ignores what
+ * main() or setup has ignored by sigaction() or signal(), as a program does after
+ * exec(); all else is SIG_DFL. Actions that the shell has set have no influence.
+ */
+
+#define _GNU_SOURCE		/* strsignal(), sighandler_t */
+#include "snames.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST		64	/* signals: 1 to 64 */
+
+/* glibc has a type for C of its own. */
+#if defined(__GLIBC__)
+#define TIMER		__itimer_which_t
+#else
+#define TIMER		int
+#endif
+
+/* Whom a signal is for. raise() and SIGPIPE mean the caller, and one may pend for each. */
+enum whom { THREAD, PROCESS };
+
+struct sim_signals {
+	struct sigaction g_actions[MOST + 1];
+	sigset_t         g_mask, g_pending[2];	/* by whom */
+	int              g_watches[MOST + 1];	/* usignal_watch() */
+	unsigned         g_came[MOST + 1];	/* signals that came, and were not taken */
+	bool             g_is_pending;		/* some may be */
+	/* ITIMER_REAL. */
+	utime_ns         g_alarm;		/* when it is due; 0: not set */
+	utime_ns         g_interval;
+	uint64_t         g_alarm_number;	/* of the event that is not out of date */
+};
+
+static bool ignored[MOST + 1];	/* outside of hosts */
+
+static bool is_signal(int signo)
+{
+	return signo >= 1 && signo <= MOST;
+}
+
+/* Returns what the host has of signals. */
+static struct sim_signals *signals_of(struct sim_boot *b)
+{
+	int i;
+
+	if (b->b_signals != NULL)
+		return b->b_signals;
+	b->b_signals = sim_alloc(sizeof *b->b_signals);
+	sigemptyset(&b->b_signals->g_mask);
+	sigemptyset(&b->b_signals->g_pending[THREAD]);
+	sigemptyset(&b->b_signals->g_pending[PROCESS]);
+	for (i = 1; i <= MOST; i++)
+		b->b_signals->g_actions[i].sa_handler = ignored[i] ? SIG_IGN :
+			SIG_DFL;
+	return b->b_signals;
+}
+
+/* What a signal does that has no action. */
+
+static bool is_harmless(int signo)
+{
+	return signo == SIGCHLD || signo == SIGURG || signo == SIGWINCH ||
+		signo == SIGCONT;
+}
+
+static bool is_failure(int signo)
+{
+	return signo == SIGABRT || signo == SIGSEGV || signo == SIGBUS ||
+		signo == SIGFPE || signo == SIGILL || signo == SIGTRAP ||
+		signo == SIGSYS || signo == SIGQUIT;
+}
+
+static void end_by(struct sim_boot *b, int signo)
+{
+	if (is_harmless(signo))
+		return;
+	if (signo == SIGSTOP || signo == SIGTSTP || signo == SIGTTIN ||
+	    signo == SIGTTOU)
+		usim_fail("a stop by a signal is not simulated");
+	if (is_failure(signo) || b->b_host->h_is_client)
+		usim_fail("is ended by a signal: %s", strsignal(signo));
+	sim_story(b->b_host, "is ended by a signal: %s", strsignal(signo));
+	sim_end(b, 128 + signo);
+}
+
+static int deliver(struct sim_boot *b, int signo);
+
+static bool is_pending(const struct sim_signals *s, int signo)
+{
+	return sigismember(&s->g_pending[THREAD], signo) ||
+		sigismember(&s->g_pending[PROCESS], signo);
+}
+
+/* Takes out a pending signal, one of two if both pend. */
+static void pending_take(struct sim_signals *s, int signo)
+{
+	enum whom whom = sigismember(&s->g_pending[THREAD], signo) ? THREAD : PROCESS;
+
+	sigdelset(&s->g_pending[whom], signo);
+}
+
+/* Does what sim_signals_handle() says. The first handler decides. */
+static int deliver_pending(struct sim_boot *b)
+{
+	struct sim_signals *s = signals_of(b);
+	int i, rc = 0, first = 0;
+
+	s->g_is_pending = false;
+	for (i = 1; i <= MOST; i++) {
+		while (is_pending(s, i) && !sigismember(&s->g_mask, i)) {
+			pending_take(s, i);
+			rc = deliver(b, i);
+			first = first == 0 ? rc : first;
+		}
+		s->g_is_pending |= is_pending(s, i);
+	}
+	return first;
+}
+
+int sim_signals_handle(struct sim_boot *b)
+{
+	return b->b_signals->g_is_pending ? deliver_pending(b) : 0;
+}
+
+static void pend(struct sim_signals *s, int signo, enum whom whom)
+{
+	sigaddset(&s->g_pending[whom], signo);
+	s->g_is_pending = true;
+}
+
+static void handle(struct sim_boot *b, int signo, const struct sigaction *a)
+{
+	struct sim_signals *s = signals_of(b);
+	sigset_t before = s->g_mask;
+	siginfo_t info = { .si_signo = signo, .si_code = SI_USER };
+
+	if (a->sa_flags & (int)SA_RESETHAND)
+		s->g_actions[signo].sa_handler = SIG_DFL;
+	sigorset(&s->g_mask, &before, &a->sa_mask);
+	if (!(a->sa_flags & SA_NODEFER))
+		sigaddset(&s->g_mask, signo);
+	if (a->sa_flags & SA_SIGINFO)
+		a->sa_sigaction(signo, &info, NULL);
+	else
+		a->sa_handler(signo);
+	s->g_mask = before;
+	deliver_pending(b);
+}
+
+static int deliver(struct sim_boot *b, int signo)
+{
+	const struct sigaction a = signals_of(b)->g_actions[signo];
+
+	if (a.sa_handler == SIG_DFL)
+		end_by(b, signo);
+	if (a.sa_handler == SIG_DFL || a.sa_handler == SIG_IGN)
+		return 0;
+	handle(b, signo, &a);
+	return a.sa_flags & SA_RESTART ? -ERESTART : -EINTR;
+}
+
+/* Lets the first thread run the action if it waits and the host is meant; else the caller. */
+static void signal_send(struct sim_boot *b, int signo, enum whom whom)
+{
+	struct sim_signals *s = signals_of(b);
+
+	if (s->g_watches[signo] == 0 && !sigismember(&s->g_mask, signo) &&
+	    s->g_actions[signo].sa_handler == SIG_IGN)
+		return;
+	sim_hash((uint64_t)signo);
+	if (s->g_watches[signo] > 0) {
+		s->g_came[signo]++;
+		sim_wake(b);
+	} else if (sigismember(&s->g_mask, signo)) {
+		pend(s, signo, whom);
+		sim_wake(b);
+	} else if (whom == PROCESS && s->g_actions[signo].sa_handler != SIG_DFL &&
+		   sim_interrupt(b)) {
+		pend(s, signo, whom);
+	} else {
+		(void)deliver(b, signo);
+	}
+}
+
+void sim_signal(struct sim_boot *b, int signo)
+{
+	signal_send(b, signo, THREAD);
+}
+
+/* Signals that are watched: usignal.h. */
+
+int sim_signal_watch(struct sim_boot *b, int signo)
+{
+	if (!is_signal(signo) || is_failure(signo) || signo == SIGKILL ||
+	    signo == SIGSTOP)
+		return -EINVAL;
+	signals_of(b)->g_watches[signo]++;
+	return 0;
+}
+
+int sim_signal_unwatch(struct sim_boot *b, int signo)
+{
+	struct sim_signals *s = signals_of(b);
+
+	if (!is_signal(signo) || s->g_watches[signo] == 0)
+		return -EINVAL;
+	if (--s->g_watches[signo] == 0)
+		s->g_came[signo] = 0;
+	sim_wake(b);
+	return 0;
+}
+
+/* Takes a signal that has come. 0: none; -EINVAL: none is watched. */
+static int take_watched(struct sim_signals *s)
+{
+	bool is_watched = false;
+	int i;
+
+	for (i = 1; i <= MOST; i++) {
+		if (s->g_came[i] > 0) {
+			s->g_came[i]--;
+			return i;
+		}
+		is_watched |= s->g_watches[i] > 0;
+	}
+	return is_watched ? 0 : -EINVAL;
+}
+
+int sim_signal_wait(struct sim_boot *b, utime_ns until)
+{
+	int rc;
+
+	while ((rc = take_watched(signals_of(b))) == 0) {
+		if (until == 0)
+			return -EAGAIN;
+		rc = sim_wait(b, NULL, until);
+		if (rc != 0 && rc != -EINTR && rc != -ERESTART)
+			return rc;
+	}
+	return rc;
+}
+
+/* Actions. */
+
+NAME(int, sigaction, (int signo, const struct sigaction *a, struct sigaction *old))
+{
+	struct sim_boot *b = enter();
+	struct sim_signals *s;
+	int rc;
+
+	if (b == NULL) {
+		rc = sigaction(signo, a, old);
+		if (rc == 0 && a != NULL && is_signal(signo))
+			ignored[signo] = a->sa_handler == SIG_IGN;
+		return rc;
+	}
+	if (!is_signal(signo) ||
+	    (a != NULL && (signo == SIGKILL || signo == SIGSTOP)))
+		return (int)answer(-EINVAL);
+	s = signals_of(b);
+	if (old != NULL)
+		*old = s->g_actions[signo];
+	if (a == NULL)
+		return 0;
+	s->g_actions[signo] = *a;
+	if (a->sa_handler == SIG_IGN || (a->sa_handler == SIG_DFL && is_harmless(signo)))
+		while (is_pending(s, signo))
+			pending_take(s, signo);
+	return 0;
+}
+
+NAME(sighandler_t, signal, (int signo, sighandler_t f))
+{
+	struct sigaction a = { .sa_handler = f, .sa_flags = SA_RESTART }, old;
+
+	sigemptyset(&a.sa_mask);
+	return wrap_sigaction(signo, &a, &old) == 0 ? old.sa_handler : SIG_ERR;
+}
+
+/* Masks. */
+
+static int mask_by(struct sim_boot *b, int how, const sigset_t *set, sigset_t *old)
+{
+	struct sim_signals *s = signals_of(b);
+	int i;
+
+	if (old != NULL)
+		*old = s->g_mask;
+	if (set == NULL)
+		return 0;
+	if (how != SIG_BLOCK && how != SIG_UNBLOCK && how != SIG_SETMASK)
+		return EINVAL;
+	for (i = 1; i <= MOST; i++) {
+		bool is_in = sigismember(set, i) == 1;
+
+		if (how == SIG_SETMASK ? !is_in : how == SIG_UNBLOCK && is_in)
+			sigdelset(&s->g_mask, i);
+		else if (is_in && i != SIGKILL && i != SIGSTOP)
+			sigaddset(&s->g_mask, i);
+	}
+	deliver_pending(b);
+	return 0;
+}
+
+void sim_mask_begin(struct sim_boot *b, const sigset_t *mask, sigset_t *before)
+{
+	struct sim_signals *s;
+
+	if (mask == NULL)
+		return;
+	s = signals_of(b);
+	*before = s->g_mask;
+	s->g_mask = *mask;
+	sigdelset(&s->g_mask, SIGKILL);
+	sigdelset(&s->g_mask, SIGSTOP);
+	s->g_is_pending = true;
+}
+
+void sim_mask_end(struct sim_boot *b, const sigset_t *mask, const sigset_t *before)
+{
+	if (mask == NULL)
+		return;
+	signals_of(b)->g_mask = *before;
+	(void)deliver_pending(b);
+}
+
+NAME(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old))
+{
+	struct sim_boot *b = enter();
+
+	return b == NULL ? pthread_sigmask(how, set, old) : mask_by(b, how, set, old);
+}
+
+NAME(int, sigprocmask, (int how, const sigset_t *set, sigset_t *old))
+{
+	struct sim_boot *b = enter();
+
+	return b == NULL ? sigprocmask(how, set, old) :
+		(int)answer(-mask_by(b, how, set, old));
+}
+
+NAME(int, sigpending, (sigset_t *set))
+{
+	struct sim_boot *b = enter();
+	struct sim_signals *s;
+
+	if (b == NULL)
+		return sigpending(set);
+	s = signals_of(b);
+	sigorset(set, &s->g_pending[THREAD], &s->g_pending[PROCESS]);
+	return 0;
+}
+
+/* Signals that are sent. A host has one process. */
+
+NAME(int, kill, (pid_t pid, int signo))
+{
+	struct sim_boot *b = enter();
+	pid_t own;
+
+	if (b == NULL)
+		return kill(pid, signo);
+	own = sim_pid(b);
+	if (signo != 0 && !is_signal(signo))
+		return (int)answer(-EINVAL);
+	if (pid != own && pid != 0 && pid != -own)
+		return (int)answer(pid == 1 ? -EPERM : -ESRCH);
+	if (signo != 0)
+		signal_send(b, signo, PROCESS);
+	return 0;
+}
+
+NAME(int, raise, (int signo))
+{
+	struct sim_boot *b = enter();
+
+	if (b == NULL)
+		return raise(signo);
+	if (!is_signal(signo))
+		return (int)answer(-EINVAL);
+	sim_signal(b, signo);
+	return 0;
+}
+
+/* Waits for signals. */
+
+/* Takes a pending signal of a set; 0: there is none. */
+static int take(struct sim_boot *b, const sigset_t *set)
+{
+	struct sim_signals *s = signals_of(b);
+	int i;
+
+	for (i = 1; i <= MOST; i++)
+		if (sigismember(set, i) == 1 && is_pending(s, i)) {
+			pending_take(s, i);
+			return i;
+		}
+	return 0;
+}
+
+/* Returns a signal, or -errno. */
+static int wait_by(struct sim_boot *b, const sigset_t *set, utime_ns until)
+{
+	int signo, rc = 0;
+
+	while ((signo = take(b, set)) == 0 && rc == 0)
+		rc = until <= sim_now() ? -ETIMEDOUT : sim_wait(b, NULL, until);
+	return signo != 0 ? signo : rc == -ETIMEDOUT ? -EAGAIN :
+		rc == -ERESTART ? -EINTR : rc;
+}
+
+NAME(int, sigwait, (const sigset_t *set, int *signo))
+{
+	struct sim_boot *b = enter();
+	int rc;
+
+	if (b == NULL)
+		return sigwait(set, signo);
+	do
+		rc = wait_by(b, set, UNEVER);
+	while (rc == -EINTR);
+	if (rc > 0)
+		*signo = rc;
+	return rc > 0 ? 0 : -rc;
+}
+
+NAME(int, sigtimedwait, (const sigset_t *set, siginfo_t *info,
+			 const struct timespec *t))
+{
+	struct sim_boot *b = enter();
+	int rc;
+
+	if (b == NULL)
+		return sigtimedwait(set, info, t);
+	rc = wait_by(b, set, t == NULL ? UNEVER :
+		     sim_after(b->b_host, sim_ns_of(t)));
+	if (rc > 0 && info != NULL)
+		*info = (siginfo_t) { .si_signo = rc, .si_code = SI_USER };
+	return (int)answer(rc);
+}
+
+NAME(int, sigwaitinfo, (const sigset_t *set, siginfo_t *info))
+{
+	return sim_self() == NULL ? sigwaitinfo(set, info) :
+		wrap_sigtimedwait(set, info, NULL);
+}
+
+/* Waits until a handler has run in the caller. */
+static int wait_handled(struct sim_boot *b)
+{
+	int rc;
+
+	do
+		rc = sim_wait(b, NULL, UNEVER);
+	while (rc == 0);
+	return (int)answer(rc == -ERESTART ? -EINTR : rc);
+}
+
+NAME(int, pause, (void))
+{
+	struct sim_boot *b = enter();
+
+	return b == NULL ? pause() : wait_handled(b);
+}
+
+NAME(int, sigsuspend, (const sigset_t *mask))
+{
+	struct sim_boot *b = enter();
+	sigset_t before;
+	int rc;
+
+	if (b == NULL)
+		return sigsuspend(mask);
+	sim_mask_begin(b, mask, &before);
+	rc = wait_handled(b);
+	sim_mask_end(b, mask, &before);
+	return rc;
+}
+
+/* Timers. */
+
+struct alarm {
+	struct sim_boot *l_boot;
+	uint64_t         l_number;
+};
+
+static void alarm_raise(void *boot)
+{
+	signal_send(boot, SIGALRM, PROCESS);
+}
+
+static void alarm_arm(struct sim_boot *b, utime_ns at);
+
+/* An event has no thread, so a handler may need a new thread. */
+static void alarm_due(void *arg)
+{
+	struct alarm l = *(struct alarm *)arg;
+	struct sim_signals *s = l.l_boot->b_signals;
+
+	free(arg);
+	if (l.l_boot->b_dead || l.l_number != s->g_alarm_number)
+		return;
+	alarm_arm(l.l_boot, s->g_interval == 0 ? 0 : s->g_alarm - sim_now() +
+		  sim_after(l.l_boot->b_host, s->g_interval));
+	if (sim_thread(l.l_boot, alarm_raise, l.l_boot) == NULL)
+		usim_fail("no memory for the simulation");
+}
+
+/* Sets when SIGALRM is due; 0: never. */
+static void alarm_arm(struct sim_boot *b, utime_ns at)
+{
+	struct sim_signals *s = signals_of(b);
+	struct alarm *l;
+
+	s->g_alarm = at;
+	s->g_alarm_number++;
+	if (at == 0)
+		return;
+	l = sim_alloc(sizeof *l);
+	*l = (struct alarm) { b, s->g_alarm_number };
+	sim_at(at, alarm_due, l);
+}
+
+/* Returns the time until SIGALRM, by the host's clocks; 0: it is not set. */
+static utime_ns alarm_left(struct sim_boot *b)
+{
+	utime_ns at = signals_of(b)->g_alarm;
+
+	return at == 0 ? 0 : sim_drifted(b->b_host, at - sim_now());
+}
+
+/* Sets a timer that is due after ns; 0: it is not set. */
+static void alarm_set(struct sim_boot *b, utime_ns ns, utime_ns interval)
+{
+	signals_of(b)->g_interval = interval;
+	alarm_arm(b, ns == 0 ? 0 : sim_after(b->b_host, ns));
+}
+
+/* Seconds that are left are rounded, but never to 0. */
+NAME(unsigned, alarm, (unsigned seconds))
+{
+	struct sim_boot *b = enter();
+	utime_ns left;
+
+	if (b == NULL)
+		return alarm(seconds);
+	left = alarm_left(b);
+	alarm_set(b, seconds * UTIME_S, 0);
+	return left > 0 && left < UTIME_S ? 1 :
+		(unsigned)((left + UTIME_S / 2) / UTIME_S);
+}
+
+static struct timeval value_of(utime_ns ns)
+{
+	return (struct timeval) { ns / UTIME_S, ns % UTIME_S / UTIME_US };
+}
+
+/* Returns a length; -EINVAL: it is none. */
+static utime_ns length_of(const struct timeval *t)
+{
+	return t->tv_sec < 0 || t->tv_usec < 0 || t->tv_usec >= 1000000 ? -EINVAL :
+		t->tv_sec * UTIME_S + t->tv_usec * UTIME_US;
+}
+
+static void check_timer(const char *call, int which)
+{
+	if (which != ITIMER_REAL)
+		usim_fail("%s(%d) is not simulated", call, which);
+}
+
+static void timer_put(struct sim_boot *b, struct itimerval *to)
+{
+	to->it_value = value_of(alarm_left(b));
+	to->it_interval = value_of(signals_of(b)->g_interval);
+}
+
+NAME(int, getitimer, (TIMER which, struct itimerval *to))
+{
+	struct sim_boot *b = enter();
+
+	if (b == NULL)
+		return getitimer(which, to);
+	check_timer("getitimer", which);
+	timer_put(b, to);
+	return 0;
+}
+
+NAME(int, setitimer, (TIMER which, const struct itimerval *by, struct itimerval *old))
+{
+	struct sim_boot *b = enter();
+	utime_ns ns, interval;
+
+	if (b == NULL)
+		return setitimer(which, by, old);
+	check_timer("setitimer", which);
+	ns = length_of(&by->it_value);
+	interval = length_of(&by->it_interval);
+	if (ns < 0 || interval < 0)
+		return (int)answer(-EINVAL);
+	if (old != NULL)
+		timer_put(b, old);
+	alarm_set(b, ns, interval);
+	return 0;
+}

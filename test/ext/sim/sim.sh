@@ -1,0 +1,652 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# sim.sh: the simulated network of ext/sim/. It answers as Linux does, by random
+# scripts (test/ext/sim/truth.c); a crash leaves what the model of sdisk.c allows, and
+# all of it (disk.c); time, threads and faults are as usim.h says (world.c); each
+# kind of fault, alone, does what it should (faults.c); calls that wait do what Linux
+# does (block.c), and those of lib/io/ and ext/posix/ what they say (surface.c); and histories are
+# judged as all orders say (history.c). Libraries of others run unmodified:
+# libhiredis (redis.c), libevent (evhttp.c), libcurl (curl.c), libpq (pq.c); and so
+# does the server of examples/httpd, among hostile clients (httpd.c). Runs repeat:
+# hashes of 20 seeds of the examples are those of test/ext/sim/*.hashes. Their planted
+# errors are found within 2000 seeds, and without them seeds pass. The same binaries
+# run for real (real.c), a story is a page, and gdb names hosts. doc/sim.md runs as it
+# stands.
+#
+#	test/ext/sim/sim.sh --some	for make test: some ten seconds of cpu time
+#	test/ext/sim/sim.sh		for make check: a minute
+#	test/ext/sim/sim.sh --full	more scripts and seeds; hashes by gcc and clang, -O0
+#				to -O3, musl, aarch64, riscv64, ASan; the hard mode;
+#				mutants of the simulator
+#	test/ext/sim/sim.sh --soak	10000 seeds of each example, twice, and each planted
+#				error within its seeds, from a random first seed
+#
+# CC is the compiler, CFLAGS are more options for it.
+
+cd "$(dirname "$0")/../../.." || exit 1
+. test/run/layout
+. test/run/count
+
+[ "$(uname -s)" = Linux ] || { echo 'skipped: not Linux'; exit 77; }
+ulimit -c 0
+cc=${CC:-cc}
+examples='ledger tickets device raft'
+scripts=25 seeds=150 some= full= soak= archives= libraries=
+case ${1:-} in
+--some)	scripts=10 some=1 ;;
+--full)	scripts=100 seeds=600 full=1 ;;
+--soak)	soak=1 ;;
+esac
+# Compiles files with the library's sources, or the simulator's, in a folder.
+objects() { # folder, flags, compiler, file ...
+	folder=$dir/$1 flags=$2 with=$3
+	shift 3
+	mkdir -p "$folder" && for file; do
+		$with -std=gnu11 -g -Wall -Wextra -Werror $CFLAGS $includes $flags \
+			-c "$file" -o "$folder/$(basename "$file" .c).o" || return 1
+	done
+}
+
+# The library and the simulator by one compiler, once: $dir/KIND/lib.a. make test has
+# the library, as it is without options.
+kind() { # KIND, flags, compiler
+	[ -e "$dir/$1/lib.a" ] && return
+	objects "$1" "$2" "$3" ext/sim/*.c || return
+	if [ $1 = plain ] && [ -e "${LIBRARY:-}" ] && [ -z "$DEFS$SAN$CFLAGS" ]; then
+		cp "$LIBRARY" "$dir/$1/lib.a"
+	else
+		objects "$1" "$2" "$3" usched.c $(where uhard.c rr.c uwait.c uscope.c \
+			uthread.c usync.c uchan.c uproc.c umem.c ucall.c uwork.c \
+			usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c)
+	fi && ar rcs "$dir/$1/lib.a" "$dir/$1"/*.o
+}
+
+# A program of hosts: its objects, and $archives, are linked by sim.flags first. What
+# these need of others, $libraries, is not.
+program() { # KIND, flags, compiler, source, name
+	mkdir -p "$dir/$1/p" &&
+	$3 -std=gnu11 -g -Wall -Wextra -Werror $CFLAGS $includes $2 \
+		-c "$4" -o "$dir/$1/p/$5.o" &&
+	$3 -nostdlib -r @ext/sim/sim.flags "$dir/$1/p/$5.o" $archives -o "$dir/$1/p/$5.all.o" &&
+	$3 $CFLAGS $2 "$dir/$1/p/$5.all.o" "$dir/$1/lib.a" $libraries -pthread -o "$dir/$1/$5"
+}
+
+# Answers of this machine, and those of the simulator without its own lines.
+answers() { # seed, calls
+	rm -rf "$dir/files" && mkdir "$dir/files" &&
+	(cd "$dir/files" && ../truth "$1" "$2") >"$dir/real" &&
+	CALLS=$2 "$dir/${kind:-plain}/truth" --seed "$1" |
+		grep -vE '^ *[0-9]+\.[0-9]{6}  |^seed ' >"$dir/simulated"
+}
+
+# A script that differs is tried again, since a busy machine is late.
+agrees() { # seed, calls
+	for pause in 0 1 1; do
+		sleep $pause
+		answers "$1" "$2" && cmp -s "$dir/real" "$dir/simulated" && return
+	done
+	diff "$dir/real" "$dir/simulated"
+	return 1
+}
+
+truth() {
+	try 'truth for this machine' $cc -O1 -Wall -Wextra -Werror $CFLAGS \
+		test/ext/sim/truth.c -o "$dir/truth" || return
+	try 'truth for a host' program plain '-O1 -DSIMULATED' $cc \
+		test/ext/sim/truth.c truth || return
+	seed=1
+	while [ $seed -le $scripts ]; do
+		agrees $seed 200 >"$dir/differs" || break
+		seed=$((seed + 1))
+	done
+	[ $seed -gt $scripts ]
+	judge $? "script $seed differs from Linux" "$dir/differs"
+	[ "$(wc -l <"$dir/real")" -gt 100 ]
+	judge $? 'a script says nothing' "$dir/real"
+}
+
+# Calls that wait. On a busy machine the other end acts later.
+waiting() {
+	archives="@ext/posix/pthread.flags $dir/plain/posix.a"
+	try 'block for this machine' $cc -O1 -Wall -Wextra -Werror $CFLAGS \
+		test/ext/sim/block.c -pthread -o "$dir/block" &&
+		try 'block for a host' program plain '-O1 -DSIMULATED' $cc \
+			test/ext/sim/block.c block
+	archives=
+	for seed in 3 15 16 ${full:+1 2 4 5 6 7 8 9 10 11}; do
+		same_waits plain $seed >"$dir/differs"
+		judge $? "waits $seed differ from Linux" "$dir/differs"
+	done
+}
+
+same_waits() { # KIND, seed
+	ROUNDS=30 "$dir/$1/block" --seed $2 |
+		grep -vE '^ *[0-9]+\.[0-9]{6}  |^seed ' >"$dir/simulated"
+	for moment in 25000 100000 300000; do
+		rm -rf "$dir/files" && mkdir "$dir/files" &&
+			(cd "$dir/files" && timeout 120 ../block $2 30 $moment) \
+				>"$dir/real"
+		cmp -s "$dir/real" "$dir/simulated" && return
+	done
+	diff "$dir/real" "$dir/simulated"
+	return 1
+}
+
+# sim.flags has the names that are defined, and no others.
+flags() {
+	nm "$dir"/plain/s[a-z]*.o "$dir/plain/usim.o" |
+		sed -n 's/.* T __wrap_//p' | sort >"$dir/defined"
+	tr ',' '\n' <ext/sim/sim.flags | sed -n 's/--wrap=//p' | sort >"$dir/named"
+	try 'sim.flags has other names' diff "$dir/defined" "$dir/named"
+	# Outside of a run, too, what is refused ends the program and says why.
+	echo 'int fork(void); int main(void) { return fork(); }' >"$dir/refused.c"
+	try 'refused' program plain -fno-builtin $cc "$dir/refused.c" refused
+	"$dir/plain/refused" >"$dir/log" 2>&1
+	[ $? = 2 ] && grep -q '^usim: fork() is not simulated' "$dir/log"
+	judge $? 'a refused call in main()' "$dir/log"
+}
+
+# The pthread face goes into the step of sim.flags.
+surface() { # KIND, flags
+	try "$1 posix" objects $1/posix "$2" $cc ext/posix/plocks.c ext/posix/pthreads.c &&
+		ar rcs "$dir/$1/posix.a" "$dir/$1"/posix/*.o || return
+	archives="@ext/posix/pthread.flags $dir/$1/posix.a"
+	try "$1 surface" program $1 "$2" $cc test/ext/sim/surface.c surface &&
+		try "$1 surface" "$dir/$1/surface" --seeds $((seeds / 10)) --twice
+	archives=
+}
+
+# Some seeds reach all states of world, and others do not. disk shows all states of
+# the model only by some hundred seeds, which are quick.
+claims() { # KIND, flags
+	try "$1 world" program $1 "$2" $cc test/ext/sim/world.c world &&
+		try "$1 world" "$dir/$1/world" --seeds $((seeds / 10)) --from 61 --twice
+	try "$1 disk" program $1 "$2" $cc test/ext/sim/disk.c disk &&
+		try "$1 disk" "$dir/$1/disk" --seeds $((seeds * 8))
+}
+
+# Each kind of fault has come, has hit, and has done nothing but what it should.
+faults() { # KIND, flags
+	try "$1 faults" program $1 "$2" $cc test/ext/sim/faults.c faults || return
+	for fault in drift pause narrow bandwidth forget open dial dial-reset \
+			dial-forget swizzle lost step slow; do
+		FAULT=$fault "$dir/$1/faults" --seeds 30 >"$dir/log" 2>&1 &&
+			! grep 'NOTHING WAS HIT' "$dir/log" &&
+			! { [ $fault = step ] && grep 'NONE CAME' "$dir/log"; }
+		judge $? "fault $fault" "$dir/log"
+	done
+}
+
+# Each failure of world.c that is asked for is one, and says why.
+failures() {
+	while read -r what why; do
+		FAILURE=$what "$dir/plain/world" --seeds 1 >"$dir/log" 2>&1
+		[ $? = 1 ] && grep -q "FAILED: .*$why" "$dir/log"
+		judge $? "failure $what" "$dir/log"
+	done <<-END
+		fork fork() is not simulated
+		threads pthread_create() needs the pthread face
+		outside [a-z]*() came to the machine, from what sim.flags
+		option setsockopt(6, 4) is not simulated
+		mapped a write to a file that is mapped MAP_SHARED is not simulated
+		writable mmap() of a file to be written, MAP_SHARED, is not
+		alarm is ended by a signal: Alarm clock
+		pipe is ended by a signal: Broken pipe
+		loop calls, and none of them waits
+		stuck has not ended, though all was well
+		status ends with 3
+		abort Aborted
+		check test/ext/sim/world.c:.*: 1 == 2
+		never NEVER
+	END
+}
+
+# Sets what is linked for a library. libpq.a lacks parts that come with the headers
+# of the server.
+linked_with() { # archive
+	archives=$($cc -print-file-name=$1) more=
+	case $1 in
+	libpq.a)	for more in ${PGLIB:-/usr/lib/postgresql/*/lib}; do :; done
+			more="$more/libpgcommon_shlib.a $more/libpgport_shlib.a" ;;
+	libcurl.a)	;;
+	*)		[ -e "$archives" ]; return ;;
+	esac
+	ls "$archives" $more >"$dir/log" 2>&1 || return
+	libraries=$(readelf -d "${archives%.a}.so" |
+		sed -n 's/.*NEEDED.*\[\(.*\)\]/-l:\1/p')
+	archives="@ext/posix/pthread.flags $archives $more $dir/plain/posix.a"
+}
+
+# Programs of others, unmodified: they run, under faults.
+others() {
+	while read -r name header archive; do
+		libraries=
+		if ! linked_with $archive || ! echo "#include <$header>" |
+		    $cc -E -x c - >"$dir/log" 2>&1; then
+			skip "no $archive, or what it needs"
+			continue
+		fi
+		try "$name" program plain -O1 $cc test/ext/sim/$name.c $name &&
+			try "$name" "$dir/plain/$name" --seeds $((seeds / 10)) &&
+			try "$name" "$dir/plain/$name" --seeds 5 --twice
+	done <<-END
+		redis hiredis/hiredis.h libhiredis.a
+		evhttp event2/http.h libevent.a
+		curl curl/curl.h libcurl.a
+		pq postgresql/libpq-fe.h libpq.a
+	END
+	archives= libraries=
+}
+
+# The server of examples/httpd, as it is but for the name of main().
+httpd() { # KIND, sources of it
+	kind=$1
+	shift
+	try 'httpd' objects $kind/web '-O1 -Dmain=httpd_main -Iexamples/httpd' $cc "$@" ||
+		return
+	archives=$(ls "$dir/$kind"/web/*.o)
+	try 'httpd' program $kind -O1 $cc test/ext/sim/httpd.c httpd
+	archives= kind=
+}
+
+hostile() {
+	httpd plain examples/httpd/*.c &&
+		try 'httpd' "$dir/plain/httpd" --seeds $((seeds / 15)) &&
+		try 'httpd' "$dir/plain/httpd" --seeds 3 --twice
+}
+
+# Hashes of 20 seeds are those that are kept.
+example() { # NAME, KIND, flags, compiler, emulator
+	try "$1 $2" program $2 "$3" $4 examples/sim/$1.c $1 || return
+	$5 "$dir/$2/$1" --seeds 20 --hashes >"$dir/hashes" 2>&1
+	try "hashes of $1, $2" diff "$dir/hashes" test/ext/sim/$1.hashes
+}
+
+hashes() { # KIND, flags, compiler, emulator
+	for name in $examples; do
+		example $name "$@"
+	done
+}
+
+# What holds for hosts holds for real, too: real.c. The examples pass, which takes
+# seconds in which nothing computes: reals() starts them, and reals_end() looks.
+real() { # NAME, whose objects are linked
+	try "$1 for real" $cc $CFLAGS "$dir/plain/p/$1.all.o" \
+			"$dir/uwrap.o" "$dir/plain/lib.a" -pthread -ldl -o "$dir/plain/$1.real"
+}
+
+for_real() { # NAME
+	TMPDIR="$dir/tmp" "$dir/plain/$1.real" --real
+}
+
+reals() {
+	mkdir "$dir/tmp"
+	"$dir/plain/ledger" --real >"$dir/log" 2>&1
+	[ $? = 2 ] && grep -q '^usim: --real needs uwrap.o' "$dir/log"
+	judge $? '--real without hooks' "$dir/log"
+	try 'real.c' program plain -O1 $cc test/ext/sim/real.c real &&
+		try 'real.c' "$dir/plain/real" --seeds $seeds && real real &&
+		try 'real.c for real' for_real real
+	for why in 'check .* FAILED .*: failure' 'status .* FAILED .* with 3'; do
+		FAILURE=${why%% *} for_real real >"$dir/log" 2>&1
+		[ $? = 1 ] && grep -q "${why#* .* }" "$dir/log"
+		judge $? "${why%% *} for real" "$dir/log"
+	done
+	rm -rf "$dir"/tmp/usim-*
+	mkdir "$dir/stalls"
+	(FAILURE=stall TMPDIR="$dir/stalls" "$dir/plain/real.real" --real; echo "status $?") \
+		>"$dir/stalled" 2>&1 &
+	for name in $examples; do
+		real $name || continue
+		(for_real $name; echo "status $?") >"$dir/$name.real" 2>&1 &
+	done
+}
+
+reals_end() {
+	wait
+	for name in $examples; do
+		[ "$(tail -n 1 "$dir/$name.real")" = 'status 0' ]
+		judge $? "$name for real" "$dir/$name.real"
+	done
+	empty 'files of runs that passed' "$(ls "$dir/tmp")"
+	grep -q 'FAILED, for real: .* stands still: ' "$dir/stalled" &&
+		[ "$(tail -n 1 "$dir/stalled")" = 'status 1' ]
+	judge $? 'a run for real that stands still' "$dir/stalled"
+}
+
+# A page has the hosts, what happened, and an end. A browser makes a row of each line.
+page() { # command
+	sh -c "$1 --page" >"$dir/page.html"
+	sh -c "$1" >"$dir/story"
+	[ "$(grep -c '^~H' "$dir/page.html")" = 2 ] && grep -q '^~M.*RST' "$dir/page.html" &&
+		[ "$(grep -c '^~[LF]' "$dir/page.html")" = \
+			"$(grep -c '^ *[0-9]*\.[0-9]\{6\} ' "$dir/story")" ] &&
+		grep -q '^~R.*FAILED: client: amount' "$dir/page.html"
+	judge $? 'the page of a story' "$dir/page.html"
+	[ -n "$full" ] || return
+	have chromium || skip 'no chromium' || return
+	chromium --headless --no-sandbox --disable-gpu --user-data-dir="$dir/chromium" \
+		--virtual-time-budget=2000 --dump-dom "file://$dir/page.html" \
+		>"$dir/log" 2>/dev/null
+	[ "$(grep -o '<li ' "$dir/log" | wc -l)" = \
+		"$(grep -c '^~[LF]' "$dir/page.html")" ]
+	judge $? 'rows of the page' "$dir/log"
+}
+
+gdb_names() { # command
+	have gdb || skip 'no gdb' || return
+	gdb -batch -iex 'set debuginfod enabled off' -ex 'set follow-fork-mode child' \
+		-ex 'break usim_fail' -ex 'source lib/debug/usched-gdb.py' -ex run \
+		-ex 'usched bt' --args $1 >"$dir/log" 2>&1
+	for host in 'server (ended): ' 'server: ' 'client: '; do
+		grep -q "^  0x[0-9a-f]*  $host" "$dir/log"
+		judge $? "gdb does not name $host" "$dir/log"
+	done
+}
+
+# An error of the log after a crash, as people look at it.
+looks() {
+	LEDGER_BUG=1 "$dir/plain/ledger" --seeds 200 >"$dir/log"
+	again=$(tail -n 1 "$dir/log")
+	export LEDGER_BUG=1
+	page "$again"
+	gdb_names "$again"
+	unset LEDGER_BUG
+}
+
+bugs() { # NAME, variable, errors
+	try "$1 without an error" "$dir/plain/$1" --seeds $((seeds / 3))
+	for bug in $3; do
+		env $2=$bug "$dir/plain/$1" --seeds 2000 --from $((bug * 1000)) \
+			>"$dir/log" 2>&1
+		[ $? = 1 ] && grep -q '^seed .* FAILED' "$dir/log"
+		judge $? "error $bug of $1 is not found" "$dir/log"
+		# The last line replays what is left, and it fails.
+		env $2=$bug sh -c "$(tail -n 1 "$dir/log")" >"$dir/story" 2>&1
+		[ $? = 1 ] && grep -q 'FAULT' "$dir/story"
+		judge $? "error $bug of $1, with the faults that are left" "$dir/story"
+	done
+}
+
+# A search prints the same with any number of processes. A failure is inevitable
+# from the crash on that lost something.
+searches() {
+	for jobs in 1 3; do
+		LEDGER_BUG=3 "$dir/plain/ledger" --seeds 60 --jobs $jobs --hashes \
+			>"$dir/jobs.$jobs" 2>&1
+	done
+	try 'a search with three processes' diff "$dir/jobs.1" "$dir/jobs.3"
+	LEDGER_BUG=1 "$dir/plain/ledger" --seeds 200 >"$dir/log"
+	again=$(tail -n 1 "$dir/log")
+	LEDGER_BUG=1 sh -c "$again" >"$dir/story"
+	LEDGER_BUG=1 sh -c "$again --when" >"$dir/when"
+	awk '/crashes/ { crash[++nr] = $1 }
+		/^inevitable/ { for (; nr > 0; nr--)
+			found += crash[nr] >= $3 - .01 && crash[nr] <= $5 + .01 }
+		END { exit !found }' "$dir/story" "$dir/when"
+	judge $? 'when a failure was inevitable' "$dir/story" "$dir/when"
+	LEDGER_BUG=1 sh -c "$again --page --when" >"$dir/page.html"
+	[ "$(grep -o 'inevitable between .* s' "$dir/page.html")" = \
+		"$(grep '^inevitable' "$dir/when")" ]
+	judge $? 'when, on a page' "$dir/when" "$dir/page.html"
+}
+
+# The program and the commands of doc/sim.md, and what it shows of their output.
+document() {
+	mkdir "$dir/doc" && cp "$dir/plain/lib.a" "$dir/doc/libusched.a" &&
+		cp "$dir/plain/lib.a" "$dir/doc/libusched_sim.a" &&
+		ln -s "$PWD/include" "$PWD/ext" "$PWD/examples" "$dir/doc" || exit 1
+	awk '/^\t#include/ { on = 1 } on && /^[^\t]/ { exit } on' doc/sim.md |
+		sed 's/^\t//' >"$dir/doc/till.c"
+	sed -n "s/^\t\(\.\/\|! \)/\1/p; s/^\tcc /$cc /p" doc/sim.md >"$dir/commands"
+	sed -n 's/^\t\(seed \|faults \|  *[0-9]\)/\1/p' doc/sim.md |
+		grep -v '^ .*; ' >"$dir/shown"
+	cp "$dir/uwrap.o" "$dir/doc"
+	(cd "$dir/doc" && while read -r command; do
+		case $command in
+		*--real)	[ -n "$some" ] || (eval "$command" ||
+					echo "status $?: $command") &
+				continue ;;
+		esac
+		eval "$command" || case $command in
+		./till*)	;;
+		*)		echo "status $?: $command" ;;
+		esac
+	done; wait) <"$dir/commands" >"$dir/log" 2>&1
+	! grep '^status' "$dir/log" >"$dir/differs"
+	judge $? 'commands of doc/sim.md' "$dir/log"
+	grep -vxFf "$dir/log" "$dir/shown" >"$dir/differs"
+	[ $? = 1 ] && [ "$(wc -l <"$dir/shown")" -gt 9 ]
+	judge $? 'doc/sim.md shows what is not so' "$dir/differs" "$dir/log"
+}
+
+builds() {
+	for with in gcc clang; do
+		have $with || { skip "no $with"; continue; }
+		for level in -O0 -O1 -O2 -O3; do
+			try "$with $level" kind $with$level $level $with &&
+				hashes $with$level $level $with
+		done
+	done
+	while read -r with emulator; do
+		have $with && { [ -z "$emulator" ] || have $emulator; } ||
+			{ skip "no $with $emulator"; continue; }
+		try "$with" kind $with '-O1 -static' $with &&
+			hashes $with '-O1 -static' $with $emulator
+	done <<-END
+		musl-gcc
+		aarch64-linux-gnu-gcc qemu-aarch64
+		riscv64-linux-gnu-gcc qemu-riscv64
+	END
+	# Address space of the sanitizer is not that of other builds; hashes are.
+	try 'asan' kind asan '-O1 -w -DUSCHED_HARD -fsanitize=address' $cc &&
+		hashes asan '-O1 -w -DUSCHED_HARD -fsanitize=address' $cc
+	# A run that evicts at each switch takes a hundred times as long.
+	seeds=150
+	try 'hard mode' kind hard '-O2 -DUSCHED_HARD' $cc &&
+		USCHED_DEBUG=evict=always,poison,fault claims hard '-O2 -DUSCHED_HARD' &&
+		USCHED_DEBUG=evict=always,poison,fault surface hard '-O2 -DUSCHED_HARD'
+}
+
+# An error that is planted in the simulator is found by a test.
+mutant() { # test, file, sed script
+	rm -rf "$dir/m" && mkdir "$dir/m" && cp "$dir/plain/lib.a" "$dir/m" &&
+		sed "$3" "ext/sim/$2" >"$dir/m/$2" && ! cmp -s "ext/sim/$2" "$dir/m/$2" &&
+		objects m '-O1 -Iext/sim -Wno-unused' $cc "$dir/m/$2" >"$dir/log" 2>&1 &&
+		ar r "$dir/m/lib.a" "$dir/m/${2%.c}.o" &&
+		mutant_program ${1%:*} >>"$dir/log" 2>&1
+	judge $? "planted in $2: $3" "$dir/log" || return
+	! tried $1 >"$dir/log" 2>&1
+	judge $? "planted in $2, and not found by $1: $3"
+}
+
+mutant_program() { # test
+	[ $1 != block ] && [ $1 != surface ] ||
+		archives="@ext/posix/pthread.flags $dir/plain/posix.a"
+	program m '-O1 -DSIMULATED' $cc test/ext/sim/$1.c $1
+	set -- $?
+	archives=
+	return $1
+}
+
+tried() { # test
+	case $1 in
+	history)	"$dir/m/history"; return ;;
+	world)		"$dir/m/world" --seeds 15 --from 61; return ;;
+	disk)		"$dir/m/disk" --seeds 1200; return ;;
+	real)		$cc "$dir/m/p/real.all.o" "$dir/uwrap.o" "$dir/m/lib.a" \
+				-pthread -ldl -o "$dir/m/real.real" || return 0
+			TMPDIR="$dir/m" timeout 20 "$dir/m/real.real" --real
+			return ;;
+	block)		for seed in 3 15 16; do
+				same_waits m $seed || return
+			done
+			return ;;
+	surface)	"$dir/m/surface" --seeds 5; return ;;
+	faults:*)	FAULT=${1#*:} "$dir/m/faults" --seeds 30; return ;;
+	esac
+	kind=m seed=1
+	while [ $seed -le 150 ] && answers $seed 200 &&
+	    cmp -s "$dir/real" "$dir/simulated"; do
+		seed=$((seed + 1))
+	done
+	kind=
+	[ $seed -gt 150 ]
+}
+
+# An error that is planted in the server is found among hostile clients.
+httpd_mutant() { # file, sed script
+	rm -rf "$dir/h" && mkdir "$dir/h" && cp "$dir/plain/lib.a" "$dir/h" &&
+		cp examples/httpd/*.c "$dir/h" &&
+		sed "$2" "examples/httpd/$1" >"$dir/h/$1" &&
+		! cmp -s "examples/httpd/$1" "$dir/h/$1" && httpd h "$dir"/h/*.c
+	judge $? "planted in $1: $2" || return
+	! "$dir/h/httpd" --seeds 60 >"$dir/log" 2>&1
+	judge $? "planted in $1, and not found: $2"
+}
+
+mutants() {
+	httpd_mutant serve.c 's/close(c->c_file);/;/'
+	httpd_mutant serve.c 's/BENEATH | NO_LINKS$/BENEATH/'
+	httpd_mutant serve.c 's/memcpy(c->c_in, c->c_at, c->c_in_nr)/true/'
+	mutant truth sdisk.c 's/k->k_how \& BENEATH \&\& strcmp/false \&\& strcmp/'
+	mutant truth sdisk.c 's/++k->k_links > LINKS/false/'
+	mutant truth sdisk.c 's/(k->k_at\[0\] != 0 || k->k_how \& FOLLOW)/k->k_how \& FOLLOW/'
+	mutant truth sdisk.c 's/nr += y->y_inode == i;/nr = 1;/'
+	mutant truth sdisk.c 's/(lock == LOCK_EX || m->m_lock == LOCK_EX)/lock == LOCK_EX/'
+	mutant truth snfolder.c 's/r->r_nr = r->r_next = 0/r->r_next = 0/'
+	mutant truth snet.c 's/k->k_linger.l_onoff \&\& k->k_linger.l_linger == 0/false/'
+	mutant truth scalls.c 's/stream \&\& all == 0 \&\&/all == 0 \&\&/'
+	mutant truth scalls.c 's/!(t->t_flags & MSG_NOSIGNAL))/true)/'
+	mutant truth ssignal.c 's/sigaddset(\&s->g_pending\[whom\], signo);/;/'
+	mutant truth ssignal.c 's/^	deliver_pending(b);/	;/'
+	mutant truth sunix.c 's/return u->u_no_read ? 0 : -EAGAIN;$/return -EAGAIN;/'
+	mutant block scalls.c 's/MSG_WAITALL \&\& f != NULL \&\& f->f_ops->o_whole/MSG_WAITALL/'
+	mutant block scalls.c 's/return rc == -ETIMEDOUT \&\& until/return rc == 1 \&\& until/'
+	mutant block scalls.c 's/^		rc = -EINTR;/		rc = 0;/'
+	mutant block scalls.c 's/t->t_begun = true;/;/'
+	mutant block ssignal.c 's/SA_RESTART ? -ERESTART : -EINTR/SA_RESTART ? -EINTR : -EINTR/'
+	mutant block ssignal.c 's/s->g_interval == 0 ? 0/true ? 0/'
+	mutant block ssignal.c 's/s->g_mask = \*mask;/;/'
+	mutant block snames.c '/^static int poll_masked/,/^}/ s/sim_signals_handle(b) != 0/false/'
+	mutant block sfile.c 's/== -ERESTART ? -EINTR : rc/== -ERESTART ? 0 : rc/'
+	mutant block snet.c 's/k->k_in.y_size > WINDOW \/ 2)/false)/'
+	mutant surface snet.c 's/^	acknowledge(k);/	;/'
+	mutant block sunix.c 's/u->u_is_accepted || *$/false ||/'
+	mutant block sdisk.c 's/if (before != 0 \&\& before != lock)/if (false)/'
+	mutant truth snet.c 's/k->k_fin ? EPIPE : ECONNRESET/ECONNRESET/'
+	mutant truth snet.c 's/k->k_in.y_size > 0)$/k->k_in.y_size > 9999)/'
+	mutant truth snet.c 's/(no_read && k->k_no_write)/no_read/'
+	mutant truth snet.c 's/case FIN:/case FIN: k->k_no_write = true;/'
+	mutant truth sfile.c 's/f->f_inputs += bits != POLLOUT/f->f_inputs++/'
+	mutant truth sfile.c 's/t->t_events & EPOLLONESHOT/false/'
+	mutant truth sfile.c 's/h->h_end + odd <= PAGE/true/'
+	mutant truth sfile.c 's/return was_full \&\& p->i_nr < PAGES/return true/'
+	mutant truth snet.c 's/if (g->g_bytes > FAR || /if (false \&\& /'
+	mutant truth snet.c 's/WINDOW \* 2 \/ 3/WINDOW/'
+	mutant truth sunix.c 's/had_rights = q->q_file_nr > 0/had_rights = false/'
+	mutant truth sunix.c 's/unread ? ECONNRESET : v->u_error/v->u_error/'
+	mutant truth sunix.c 's/v->u_no_write |= how != SHUT_WR/v->u_no_write |= false/'
+	mutant truth sunix.c '/^static void forget/,/^}/ s/packet_end(u);/break;/'
+	mutant truth sevent.c 's/nr > COUNT_MOST - i->i_count/nr >= COUNT_MOST - i->i_count/'
+	mutant truth sevent.c 's/t->e_ticks = 0;$/;/'
+	mutant truth scalls.c 's/rc > size ? MSG_TRUNC : 0/0/'
+	mutant truth snames.c 's/(POLLIN | POLLHUP | POLLERR)/POLLIN/'
+	mutant truth sdisk.c 's/i->i_is_socket ? S_IFSOCK :/false ? 0 :/'
+	mutant truth sdisk.c 's/if (dir && has_entries(d, path))/if (false)/'
+	mutant disk sdisk.c 's/a->a_number < end/a->a_number < end + 9/'
+	mutant disk sdisk.c 's/next = (at \/ SECTOR + 1) \* SECTOR/next = end/'
+	mutant disk sdisk.c 's/if (m->m_inode->i_is_dir)/if (false)/'
+	mutant disk sdisk.c 's/i->i_mode = i->i_mode_stored;/;/'
+	mutant disk sdisk.c 's/i->i_mode_stored = (unsigned)a->a_at/(void)0/'
+	mutant truth sdisk.c 's/\& ~b->b_umask/\& ~022/'
+	mutant truth sdisk.c 's/!(y->y_inode->i_mode \& 0111)/false/'
+	mutant disk sdisk.c 's/if (other == NULL && (fate/if ((fate/'
+	mutant history uhistory.c 's/if (e->e_is_return)/if (false)/'
+	mutant history uhistory.c 's/o_return == 0 ||/o_return != 1 ||/'
+	mutant history uhistory.c 's/if (\*place != 0)/if (s->s_known_nr > 3)/'
+	mutant history uhistory.c 's/s->s_value = last.l_value/(void)last.l_value/'
+	mutant history uhistory.c 's/ops->o_kind == UHISTORY_SWAP ||/false ||/'
+	mutant disk sdisk.c 's/if (sim_below(DRAW_DISK, 2) == 0)$/if (true)/'
+	mutant disk sdisk.c 's/if (sim_is_full(b->b_host))/if (false)/'
+	mutant real sreal.c 's/(ip & ~HOSTS) == network)$/false)/'
+	mutant real sreal.c 's/.folder < 0 || fchdir(.folder) != 0/false/'
+	mutant real sreal.c 's/at.sin_port != 0 ||/true ||/'
+	mutant real sreal.c 's/ip == INADDR_ANY || ip >> 24 == LOOPBACK >> 24/false/'
+	mutant world usim.c 's/if (b->b_dead)/if (false)/'
+	mutant world sfault.c 's/draw \/ 4 % 4 == 1 ? 2 : 1/1/'
+	mutant world snhost.c 's/return UP + .*/return SIM_EPOCH + h->h_clock + sim_now();/'
+	mutant faults:drift sfault.c 's/while (sim_drifted(h, out) < ns)/while (false)/'
+	mutant faults:drift ssignal.c 's/sim_after(b->b_host, sim_ns/sim_now() + (sim_ns/'
+	mutant faults:drift ssignal.c 's/sim_after(b->b_host, ns)/sim_now() + ns/'
+	mutant faults:drift snames.c 's/sim_after(b->b_host, ms/sim_now() + (ms/'
+	mutant faults:pause sfault.c 's/end_of(h->h_paused) : 0/sim_now() + UTIME_US : 0/'
+	mutant faults:narrow sfault.c 's/at = carried(from->h_narrow/at = carried(to->h_narrow/'
+	mutant faults:bandwidth sfault.c 's/\*line = at +/*line = sim_now() +/'
+	mutant faults:forget snet.c 's/c->c_forgotten->f_hits++;/hit_reset(c->c_end[!from]);/'
+	mutant faults:open snet.c 's/return kind == DATA ||.*/return false;/'
+	mutant faults:dial snet.c '/^static void again/,/^}/ s/answer_lost(c);/;/'
+	mutant faults:dial-reset snet.c '/^static void hit_reset/,/^}/ s/answer_lost(c);/;/'
+	mutant faults:dial-forget snet.c 's/c->c_forgotten = NULL;/;/'
+	mutant faults:swizzle sfault.c 's/(half + part(f, i + 1) % half)/f->f_length/'
+	mutant faults:swizzle sfault.c 's/past < (utime_ns)(part(f, i) % half)/past < 0/'
+	mutant faults:lost sfault.c 's/i == s->s_lost_nr \&\& i == s->s_lost_most/false/'
+	mutant faults:step usim.c 's/sim_step(sim_self()->b_host, AT_STATE)/(void)0/'
+	mutant faults:step snet.c 's/sim_step(from, AT_SEND)/(void)0/'
+	mutant faults:slow sfault.c 's/return is_on(h->h_slow) ? ns \* SLOW : ns/return ns/'
+}
+
+# Random first seeds, so that each night tries others.
+soaks() {
+	for example in $examples; do
+		try "$example" program plain -O1 $cc examples/sim/$example.c $example &&
+			try "$example, 10000 seeds twice" "$dir/plain/$example" --seeds 10000 \
+				--from $(first) --twice
+	done
+	while read -r example variable bugs; do
+		for bug in $bugs; do
+			env $variable=$bug "$dir/plain/$example" --seeds 20000 \
+				--from $(first) >"$dir/log" 2>&1
+			[ $? = 1 ] && grep -q '^seed .* FAILED' "$dir/log"
+			judge $? "error $bug of $example" "$dir/log"
+		done
+	done <<-END
+		ledger LEDGER_BUG 1 2 3 4 5
+		tickets TICKETS_BUG 1 2 3 4
+		device DEVICE_BUG 1 2 3 4
+		raft RAFT_BUG 1 2 3
+	END
+}
+
+first() { # a random number
+	od -An -N4 -tu4 /dev/urandom | tr -d ' '
+}
+
+try 'the simulator compiles' kind plain -O1 $cc || counted
+try 'hooks' objects . -O1 $cc ext/wrap/uwrap.c || counted
+[ -z "$soak" ] || { soaks; counted; }
+truth
+flags
+hashes plain -O1 $cc
+bugs ledger LEDGER_BUG '1 4'
+document
+[ -z "$some" ] || counted
+claims plain -O1
+faults plain -O1
+surface plain -O1
+waiting
+try 'history' program plain -O1 $cc test/ext/sim/history.c history &&
+	try 'history' "$dir/plain/history" $((seeds * 50))
+failures
+others
+hostile
+reals
+bugs ledger LEDGER_BUG '2 3 5'
+bugs tickets TICKETS_BUG "1 ${full:+2 3 4}"
+bugs device DEVICE_BUG "3 ${full:+1 2 4}"
+bugs raft RAFT_BUG 2
+searches
+looks
+reals_end
+[ -z "$full" ] || { builds; mutants; }
+counted

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* steal_rouse: work for all workers wakes all of them, without a watch. */
+/* VARIANTS: once */
+/* LIBS: -Wl,--wrap=syscall */
+
+/*
+ * A thread on worker 0 makes as many others as there are other workers. Some of
+ * them are tasks. They are made at once, or one after another, while workers
+ * seek, are about to sleep, or sleep. Each thread keeps its worker until all
+ * have come. Here a watch ends only by a wake. So a worker that has put
+ * something where it can be taken, or has taken only one of two things, must
+ * wake another. Only a worker that naps counts as seeking; it ends its sleep by
+ * itself, and that is short (J5).
+ */
+#include "steal.h"
+#include "system_call.h"
+#include "watch.h"
+
+#define ROUNDS	500		/* fewer, if they take long, */
+#define LEAST	50		/* but at least this many */
+#define MOST	5
+
+static long come, gone;
+static long made;
+static int  others;
+
+/* Removes the time limit of a watch. */
+static long system_call(long nr, long a[6])
+{
+	if (is_futex(nr, a, SYSTEM_WAIT) && a[3] != 0 &&
+	    ((long *)a[3])[1] == WS_WATCH * 1000000L)
+		a[3] = 0;
+	return really_call(nr, a);
+}
+
+static void some_time(unsigned *state)
+{
+	unsigned r = check_random(state);
+	volatile unsigned spin;
+
+	if (r % 8 == 0)
+		usleep(r / 8 % 200);
+	for (spin = r / 8 % 4 * (r / 32 % 2048); spin > 0; spin--)
+		;
+}
+
+static void comes(void *arg)
+{
+	long nr = (long)(intptr_t)arg;
+
+	add(&come, 1);
+	until(&come, nr);
+	add(&gone, 1);
+}
+
+static bool more(long rounds)
+{
+	return rounds < LEAST || (rounds < ROUNDS && check_time(2 * others));
+}
+
+static void makes(void *arg)
+{
+	unsigned state = check_seed;
+	intptr_t i, nr;
+
+	for (nr = others; more(nr / others - 1); nr += others) {
+		unsigned r = check_random(&state);
+
+		some_time(&state);
+		for (i = 0; i < others; i++) {
+			if (r / 8 % 2)
+				CHECK_IS(ws_spawn(comes, (void *)nr), 0);
+			else
+				make(0, comes, (void *)nr);
+			if (r % 2)
+				some_time(&state);
+		}
+		hold_until(&come, nr);
+		if (r / 2 % 4)
+			until(&gone, nr);
+		made = nr;
+	}
+}
+
+/*
+ * One thread at a time, for one other worker, just when that goes to sleep. The
+ * store that publishes the thread comes after many others, so it may become
+ * visible late (it is in the store buffer).
+ */
+
+#define LATE_ROUNDS	40000		/* fewer, but at least */
+#define LATE_LEAST	2000
+#define SPOILT		(1 << 20)	/* words: more than caches hold */
+#define LINE		16		/* words */
+
+static int *asleep;
+static unsigned spoilt[SPOILT];
+
+static void spoil(unsigned *state)
+{
+	unsigned at = check_random(state);
+	volatile unsigned *s = spoilt;
+	int i;
+
+	for (i = 0; i < 40; i++)
+		s[(at + i * 1237u * LINE) % SPOILT] = at;
+}
+
+static void last_moment(void *arg)
+{
+	unsigned state = check_seed;
+	long nr, pause = 0, turns;
+
+	for (nr = 1; nr <= LATE_LEAST || (nr <= LATE_ROUNDS && check_time(15));
+	     nr++) {
+		turns = check_random(&state) % (unsigned)(pause + 1);
+		for (turns += pause / 2; turns > 0; turns--) {
+			WS_STOP_RELAX();
+			if (turns % 512 == 0)
+				check_yield();
+		}
+		if (__atomic_load_n(asleep, __ATOMIC_RELAXED))
+			pause -= pause / 4 + (pause > 0);
+		else
+			pause += pause / 32 + 1;
+		spoil(&state);
+		if (nr % 2)
+			CHECK_IS(ws_spawn(comes, (void *)nr), 0);
+		else
+			make(0, comes, (void *)nr);
+		hold_until(&come, nr);
+	}
+	made = nr;
+	add(&gone, 1);
+}
+
+static void run_late(void)
+{
+	doing("in run_late");
+	come = gone = 0;
+	begin(2, 0);
+	asleep = &((struct uproc *)ws_sched(1))->p_asleep;
+	make_pinned(0, last_moment, NULL);
+	start_and_finish();
+	CHECK(gone == made && gone > LATE_LEAST);
+}
+
+static void run(int p)
+{
+	others = p - 1;
+	come = gone = 0;
+	begin(p, 0);
+	make_pinned(0, makes, NULL);
+	start_and_finish();
+	CHECK(gone == made && gone >= (long)LEAST * others);
+}
+
+int main(int argc, char **argv)
+{
+	int p;
+
+	check_start(argc, argv);
+	for (p = 2; p <= MOST; p++)
+		run(p);
+	run_late();
+	return 0;
+}

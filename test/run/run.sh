@@ -92,7 +92,7 @@ failures() {
 	for log; do
 		head -n 1 "$log"
 		{
-			grep -E '^	(FAIL|fail|.*CHECK\(|.*error: |	got |	again: )' \
+			grep -E -A 5 '^	(FAIL|fail|.*CHECK\(|.*error: |	got |	again: )' \
 				"$log" ||
 				tail -n +2 "$log" | tail -n $each
 		} | head -n $each

@@ -491,7 +491,8 @@ struct usched_link {
 		UPREEMPT_SECTION(".text.hot.")				\
 		UPREEMPT_SECTION(".text.unlikely")			\
 		UPREEMPT_SECTION(".text.unlikely.")			\
-		UPREEMPT_SECTION(".text.startup"))
+		UPREEMPT_SECTION(".text.startup")			\
+		UPREEMPT_SECTION(".text.exit"))
 #else
 #define UPREEMPT_NEVER	struct upreempt_never
 #endif

@@ -23,7 +23,7 @@ export PREEMPT_SECONDS WATCHDOG
 stray() { # object
 	nm -f sysv "$1" | awk -F'|' '$4 ~ /FUNC/ && $3 ~ /[Tt]/ {
 		gsub(/ /, ""); print $1, $7 }' |
-		grep -vE ' \.text(\.(hot|unlikely)\.?|\.startup)?$'
+		grep -vE ' \.text(\.(hot|unlikely)\.?|\.startup|\.exit)?$'
 	objdump -h "$1" | grep -q upreempt_never || echo "$1: no table"
 }
 

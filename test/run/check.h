@@ -491,6 +491,7 @@ static void check_word(const char *word)
  */
 static void check_called(char **argv, bool is_argument)
 {
+	extern char **environ;
 	char seed[32];
 	char **env;
 

@@ -39,7 +39,7 @@ example() { # interpreter, name, what, arguments of pip
 # The source distribution lies outside of the tree, and is compiled: no object
 # of the tree stands in for a file that it lacks.
 distributed() { # interpreter, name
-	(cd python && "$1" -c 'import backend, sys
+	(cd ext/python && "$1" -c 'import backend, sys
 print(backend.build_sdist(sys.argv[1]))' "$dir") >"$dir/sdist" 2>"$dir/out"
 	verdict "the source distribution with $1" || return
 	kept=$USCHED_OBJECTS USCHED_OBJECTS=

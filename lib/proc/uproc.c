@@ -1874,7 +1874,7 @@ int uproc_init(struct uproc_set **out, const struct uproc_ops *ops,
  * still run. From then on they leave the key alone, and no pthread_exit() is seen.
  */
 static pthread_key_t native_key;
-static int           native_key_made;	/* atomic */
+static int           native_key_made;	/* atomic: no bool, a call on RISC-V */
 
 /*
  * Fails: the others would wait for this processor for ever. In the child of a

@@ -32,8 +32,6 @@
 #define LEAVES	50
 #define TURNS	20
 
-extern char **environ;
-
 static long forking;		/* forkers that still fork */
 static long ended;		/* busy threads that are about to end */
 static thread *sleepers[2];

@@ -98,6 +98,8 @@
 	check_strings(__FILE__, __LINE__,				\
 		      "strcmp(" #got ", " #want ") == 0", got, want)
 
+extern char **environ;			/* which macOS and the BSDs do not declare */
+
 static unsigned check_seed;
 static long check_begun;		/* us */
 static int  check_limit = WATCHDOG;	/* the watchdog's, in seconds */
@@ -491,7 +493,6 @@ static void check_word(const char *word)
  */
 static void check_called(char **argv, bool is_argument)
 {
-	extern char **environ;
 	char seed[32];
 	char **env;
 

@@ -13,8 +13,6 @@
 #define IS(name)	(strcmp(what, name) == 0)
 #define OK(call)	CHECK((call) == MPI_SUCCESS)
 
-extern char **environ;
-
 static const char *what;
 
 /* Starts a call with a buffer on the stack. */

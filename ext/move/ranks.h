@@ -36,9 +36,10 @@
  *
  * It is compiled with the program, as umove.h says, and with ext/mpi/:
  *
- *	mpicc -no-pie -fno-pie -fno-stack-protector -Iinclude -I. -Ilib/base -Ilib/wait -Ilib/proc \
- *		-Ilib/debug -Iext/mpi -Iext/move program.c ext/move/x.c ext/mpi/x.c \
- *		@ext/move/move.flags libusched.a -pthread		(x: all files)
+ *	mpicc -no-pie -fno-pie -fno-stack-protector \
+ *		-Iinclude -Iinclude/usched -Ilib/base -Iext/mpi -Iext/move \
+ *		program.c ext/move/x.c ext/mpi/x.c @ext/move/move.flags \
+ *		libusched.a -pthread		(x: all files)
  *
  * RETURN VALUES: as in umove.h. A call that is collective is made by one thread of
  * each rank, in the same order, as a collective of MPI, and returns the same on

@@ -35,8 +35,8 @@
  *
  * It is compiled with the program, which is linked by the flags of move.flags:
  *
- *	cc -no-pie -fno-stack-protector -Iinclude -I. \
- *		-Ilib/base -Ilib/wait -Ilib/proc -Ilib/debug -Iext/move \
+ *	cc -no-pie -fno-stack-protector \
+ *		-Iinclude -Iinclude/usched -Ilib/base -Iext/move \
  *		program.c ext/move/u*.c @ext/move/move.flags libusched.a -pthread
  *
  * RETURN VALUES: 0 or more, or a negative errno. -ENOTSUP comes with a sentence

@@ -8,7 +8,7 @@
  * A program of MPI needs nothing of this header. Linked with the files of this
  * folder, each call of MPI that blocks, blocks only the thread that makes it:
  *
- *	mpicc -O2 -Iinclude -I. -Ilib/base -Ilib/wait -Ilib/proc -Iext/mpi \
+ *	mpicc -O2 -Iinclude -Iinclude/usched -Ilib/base -Iext/mpi \
  *		program.c ext/mpi/umpi.c \
  *		ext/mpi/uprofile.c ext/mpi/uerrors.c libusched.a -pthread
  *

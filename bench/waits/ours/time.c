@@ -7,7 +7,7 @@
  */
 #include "ours.h"
 
-#include "wheel.h"
+#include "private/wheel.h"
 
 enum { SHIFT = 16 };			/* of a tick, as in uwait.c */
 

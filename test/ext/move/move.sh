@@ -12,6 +12,7 @@
 
 cd "$(dirname "$0")/../../.." || exit 1
 . test/run/layout
+. test/run/blocks
 . test/run/count
 
 ulimit -c 0
@@ -130,6 +131,9 @@ alone() {
 # The program of the README, stopped once.
 text() {
 	sed -n '/^```c$/,/^```$/{/^```/d;p;}' ext/move/README.md >"$dir/count.c"
+	commands ext/move/README.md | sed "/^mpicc/,\$d; s,count\.c,$dir/&,
+		s,-o count,-o $dir/told," | sh -e >"$dir/log" 2>&1 && [ -x "$dir/told" ]
+	judge $? 'the commands of the README' "$dir/log"
 	build count "-no-pie $fixed" "$dir/count.c" "$dir/gcc/*.o @ext/move/move.flags" \
 		>"$dir/log" 2>&1 || { fail 'the program of the README' "$dir/log"; return; }
 	{ (cd "$dir" && timeout -s KILL 1 ./count || :) >"$dir/counted"; } 2>/dev/null

@@ -12,6 +12,7 @@
 
 cd "$(dirname "$0")/../../.." || exit 1
 . test/run/layout
+. test/run/blocks
 . test/run/count
 
 ulimit -c 0
@@ -229,7 +230,15 @@ unfit() {
 	says 'shared library' 'link with libusched.a'
 }
 
+# As the README tells to, word for word but for the name of the program.
+told() {
+	commands ext/move/README.md | sed "/^cc /,/-o count/d; /^mpirun/,\$d
+		s,^mpicc,mpicc.$mpi,; s,-o uneven,-o $dir/told.$mpi," | sh -e &&
+	[ -x "$dir/told.$mpi" ]
+}
+
 examples() {
+	try "$mpi: the commands of the README" told
 	for program in uneven restart; do
 		try "$mpi: $program" compile $program examples/mpi/$program.c \
 			"-no-pie $fixed" "$linked"

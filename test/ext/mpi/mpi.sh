@@ -14,6 +14,7 @@
 
 cd "$(dirname "$0")/../../.." || exit 1
 . test/run/layout
+. test/run/blocks
 . test/run/count
 
 ulimit -c 0
@@ -43,6 +44,7 @@ main() {
 	done
 	wait
 	try 'ranks in virtual time' simulates
+	try 'make -C bench/mpi' make -s -C bench/mpi
 	for mpi in $kinds; do
 		while read -r rc what; do
 			judge $rc "$mpi: $what" "$dir/$mpi.$what.log"
@@ -74,6 +76,13 @@ compile() { # program, source, flags: all of a program but the library
 		-Wno-unknown-warning-option \
 		$CFLAGS $includes -Ibench/mpi \
 		$3 $2 -o "$dir/$1.$mpi" $4 -pthread
+}
+
+# As README.md tells to, word for word but for the names of both files.
+told() {
+	commands ext/mpi/README.md | sed "/^mpirun/,\$d; s,^mpicc,mpicc.$mpi,
+		s,program.c,$dir/readme.$mpi.c,; s,-pthread,& -o $dir/told.$mpi," | sh -e &&
+	[ -x "$dir/told.$mpi" ]
 }
 
 objects() { # folder, flags: the library, compiled once for all
@@ -172,6 +181,7 @@ build() {
 	done
 	sed -n '/^```c$/,/^```$/{//!p;}' ext/mpi/README.md >"$dir/readme.$mpi.c"
 	built 'README.md' compile readme "$dir/readme.$mpi.c" '' "$plain"
+	built 'the commands of README.md' told
 	other_compilers
 }
 

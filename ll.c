@@ -7,9 +7,10 @@
  * are never copied. The same holds for a ring in which a single thread at a
  * time can run.
  *
- * A pair that never stops would starve the queue. So after LL_RUN switches, to
- * whatever threads, s_hot goes to the end of the queue, and the first thread of
- * the queue runs.
+ * A pair that never stops would starve the queue. So once in LL_RUN + 1 switches,
+ * to whatever threads, s_hot goes to the end of the queue, and the first thread of
+ * the queue runs. A look at what comes from outside (LOOKS in uproc.c) does not
+ * change the order.
  *
  * L1. A thread is s_hot or in the queue at most once. It is put there when its
  *     wake count goes from -1 to 0, by its own yield, and when it is preempted.
@@ -23,6 +24,7 @@
 #include "ll.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 UPREEMPT_NEVER;
 
@@ -32,15 +34,22 @@ static long stuck;
 static struct ustack *next(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)s;
+	unsigned switches = uproc_count(p);
+	bool late = uproc_is_late(p, switches);
 	struct ustack *t = s->s_hot;
 
 	s->s_hot = NULL;
-	if (t != NULL && p->p_switches++ < LL_RUN && p->p_random == 0)
-		return t;
-	if (t != NULL)
+	if (t != NULL && (switches % (LL_RUN + 1) == 0 || p->p_random != 0)) {
 		uproc_queue_put(&p->p_queue, (struct uproc_thread *)t);
-	p->p_switches = uproc_prepare(p, next, LL_RUN);
-	return uproc_look(p) ? &uproc_queue_get(&p->p_queue)->t_stack : NULL;
+		t = NULL;
+	}
+	if (t != NULL && late)
+		uproc_drain(p);
+	else if (t == NULL && (late || uproc_queue_empty(&p->p_queue)) &&
+		 !uproc_look(p))
+		return NULL;
+	uproc_prepare(p, next);
+	return t != NULL ? t : &uproc_queue_get(&p->p_queue)->t_stack;
 }
 
 /* Puts t where a wake by the running thread puts it: L1. */

@@ -5,9 +5,9 @@
  * Threads run in the order of the processor's queue (uproc.h). A thread goes to
  * the end of the queue when it is made, woken or preempted, or yields. Remote
  * wakes, and threads made elsewhere, come to the inbox first. The processor
- * looks there every RR_LOOK switches, and whenever the queue is empty. Between
- * these looks the dispatcher takes the threads from the queue itself. There is
- * nothing else to this scheduler.
+ * looks there when it is late (LOOKS in uproc.c), and whenever the queue is empty.
+ * Between these looks the dispatcher takes the threads from the queue itself.
+ * There is nothing else to this scheduler.
  *
  * R1. A thread is in the queue at most once. It is put there when its wake
  *     count goes from -1 to 0, by its own yield, and when it is preempted.
@@ -20,11 +20,8 @@
 #include "rr.h"
 
 #include <errno.h>
-#include <limits.h>
 
 UPREEMPT_NEVER;
-
-#define RR_LOOK	64
 
 static struct uproc_set *set;
 static long stuck;
@@ -32,12 +29,13 @@ static long stuck;
 static struct ustack *next(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)s;
-	int left = uproc_prepare(p, next, UPROC_SINGLE ? INT_MAX : RR_LOOK);
+	unsigned switches = uproc_count(p);
 
-	if (left == 0 && !uproc_queue_empty(&p->p_queue) &&
-	    ++p->p_switches % RR_LOOK != 0)
-		return &uproc_queue_get(&p->p_queue)->t_stack;
-	return uproc_look(p) ? &uproc_queue_get(&p->p_queue)->t_stack : NULL;
+	if ((uproc_queue_empty(&p->p_queue) || uproc_is_late(p, switches)) &&
+	    !uproc_look(p))
+		return NULL;
+	uproc_prepare(p, next);
+	return &uproc_queue_get(&p->p_queue)->t_stack;
 }
 
 static const struct uproc_ops ops = { .op_next = next, .op_name = "rr_" };

@@ -23,8 +23,6 @@
 
 UPREEMPT_NEVER;
 
-#define PR_LOOK	16	/* switches from one look at the inbox to the next */
-
 struct pr_proc {
 	struct uproc      pp_proc;	/* first: s_next() casts */
 	struct pr_thread *pp_first[PR_NR];
@@ -83,7 +81,7 @@ static struct ustack *next(struct usched *s)
 	struct pr_proc *r = (struct pr_proc *)s;
 	unsigned switches = ++r->pp_proc.p_switches;
 
-	if (!UPROC_SINGLE && switches % PR_LOOK == 0)
+	if (!UPROC_SINGLE && uproc_is_late(&r->pp_proc, switches))
 		uproc_drain(&r->pp_proc);
 	sort(r);
 	if (r->pp_can == 0) {

@@ -150,6 +150,7 @@ UPREEMPT_NEVER;
 #define READ_BITS	(POLLIN | POLLRDNORM | POLLRDBAND | POLLPRI | POLLRDHUP)
 #define WRITE_BITS	(POLLOUT | POLLWRNORM | POLLWRBAND)
 #define IN_A_ROW	64	/* calls before a thread gives way */
+#define ASK		4	/* calls before it asks the clock */
 #define GUESTS		2	/* waits elsewhere, before it is armed there */
 
 struct poller {
@@ -923,6 +924,15 @@ static bool is_canceled(const struct ustack *u)
 	return u->u_f == ustack_shell && u_canceled();
 }
 
+/* Returns whether the processor of u should have looked outside (uproc.c). */
+static bool is_late(const struct ustack *u)
+{
+	const struct uwait_base *b = u->u_sched->s_waits;
+
+	return b != NULL && b->wb_looked != 0 &&
+		unow() - b->wb_looked > UWAIT_LATE;
+}
+
 int upoll_enter(utime_ns until)
 {
 	const struct ustack *u = ustack_self();
@@ -933,7 +943,7 @@ int upoll_enter(utime_ns until)
 		return 0;
 	if (is_canceled(u))
 		return -ECANCELED;
-	if (++calls % IN_A_ROW != 0)
+	if (++calls % IN_A_ROW != 0 && (calls % ASK != 0 || !is_late(u)))
 		return 0;
 	(void)uwait_give_way();		/* or, without memory, next time */
 	return is_canceled(ustack_self()) ? -ECANCELED : 0;

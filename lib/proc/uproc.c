@@ -33,10 +33,9 @@
  *
  * Each processor has a timer base (uwait.h): a wheel for the deadlines of its
  * threads, and a list of records whose wait was ended elsewhere. It looks at
- * both where it takes remote wakes, once in some 64 switches, and before it
- * sleeps. A processor with a deadline sleeps until then at most. Meanwhile it
- * does not count as idle, so the set does not end. A processor without
- * deadlines pays two loads for each look.
+ * both where it takes remote wakes, and before it sleeps. A processor with a
+ * deadline sleeps until then at most. Meanwhile it does not count as idle, so the
+ * set does not end. A processor without deadlines pays two loads for each look.
  *
  * Under virtual time a processor with a deadline sleeps like any other. But
  * while there is a deadline, set_idle never becomes complete. The last processor
@@ -44,6 +43,23 @@
  * deadline of the set, and wakes the processors that have it. While there is a
  * deadline, the last hold does not end either: its holder lets the clock jump
  * first. So set_idle is complete only at the end, as in real time.
+ *
+ * LOOKS
+ *
+ * A processor that has threads to run looks now and then for wakes by others, for
+ * deadlines and for events. Between two looks is a round: of ROUND switches at most,
+ * and of UWAIT_LATE of running, or of one thread that runs for longer. To read the
+ * clock takes longer than a switch. So it is asked after as many runs as take ASK,
+ * judged by the longest of late (r_run), and the processor looks if it would be late
+ * after that many more. r_run is the longest mean between two questions, and each
+ * round forgets a part of it. At the start it is UWAIT_LATE, so each run is
+ * measured. A round in which running times have grown is late, by ROUND runs at most.
+ *
+ * If nothing is awaited, no wakes by others came with the last look, and ROUND runs
+ * take no longer than ASK, the clock is not asked at all. A wake that comes all the
+ * same is taken after ROUND switches, and the next one in time. Time without a
+ * thread, such as a sleep, does not count, nor does virtual time. A round ends at a
+ * multiple of ROUND, so what ws and ll do once in so many switches falls on a look.
  *
  * REST
  *
@@ -215,7 +231,8 @@ UPREEMPT_NEVER;
 #define FEW		1024		/* threads with lanes of their own */
 #define NAP_MIN		20000L		/* ns; a wait may end so late */
 #define NAP_MAX		1000000L
-#define UNSEEN		64u		/* switches between looks outside */
+#define ROUND		64u		/* switches between two looks: LOOKS */
+#define ASK		(UWAIT_LATE / 32)	/* between two questions */
 #define RUNS_MOST	8		/* processors: else it takes too long */
 #define REST		100000000L	/* ns */
 #define REST_STACK	((size_t)32 << 10)	/* bytes of each lane stay */
@@ -1136,11 +1153,87 @@ static void drain(struct uproc *p)
 		UPROC_LANE_NR ? UPROC_AHEAD : 0;
 }
 
+/* Returns after how many switches the clock is asked again: LOOKS. */
+static unsigned runs_each(const struct uproc *p)
+{
+	utime_ns run = p->p_round.r_run;
+
+	return run <= ASK / ROUND ? ROUND : run < ASK ? ASK / run : 1;
+}
+
+/* Returns the switch that ends the round. */
+static unsigned round_last(const struct uproc *p)
+{
+	return (p->p_round.r_began | (ROUND - 1)) + 1;
+}
+
+/* Asks again as soon as that is needed. */
+static void ask_next(struct uproc *p, unsigned switches)
+{
+	unsigned left = round_last(p) - switches;
+	unsigned nr = p->p_waits.wb_looked != 0 ? runs_each(p) : ROUND;
+
+	p->p_round.r_ask = switches + (nr < left ? nr : left);
+}
+
+/* Asks the clock, and learns how long threads run. */
+static utime_ns runs_learn(struct uproc *p, unsigned switches)
+{
+	struct uproc_round *r = &p->p_round;
+	unsigned nr = switches - r->r_asked;
+	utime_ns now = unow();
+
+	if (nr > 0 && (now - r->r_at) / nr > r->r_run)
+		r->r_run = (now - r->r_at) / nr;
+	r->r_asked = switches;
+	r->r_at = now;
+	return now;
+}
+
+int uproc_ask(struct uproc *p, unsigned switches)
+{
+	utime_ns looked = p->p_waits.wb_looked;
+
+	if ((int)(round_last(p) - switches) <= 0)
+		return true;
+	if (looked != 0 && runs_learn(p, switches) - looked +
+	    runs_each(p) * p->p_round.r_run > UWAIT_LATE)
+		return true;
+	ask_next(p, switches);
+	return false;
+}
+
+void uproc_round_end(struct uproc *p, unsigned switches)
+{
+	struct uproc_round *r = &p->p_round;
+
+	if (p->p_waits.wb_looked != 0 && switches != r->r_asked)
+		(void)runs_learn(p, switches);
+	r->r_came = !uinbox_empty(&p->p_inbox) || uwait_posted(&p->p_waits);
+}
+
+void uproc_round_begin(struct uproc *p, unsigned switches)
+{
+	struct uproc_round *r = &p->p_round;
+	bool timed = (r->r_came || runs_each(p) < ROUND ||
+		      uwait_due(&p->p_waits) != UNEVER ||
+		      uwait_outside(&p->p_waits)) && !utime_is_virtual();
+
+	if (switches != r->r_began && p->p_waits.wb_looked != 0)
+		r->r_run -= r->r_run / 8;
+	p->p_waits.wb_looked = timed ? unow() : 0;
+	r->r_began = r->r_asked = switches;
+	r->r_at = p->p_waits.wb_looked;
+	ask_next(p, switches);
+}
+
 void uproc_drain(struct uproc *p)
 {
+	uproc_round_end(p, p->p_switches);
 	if (uwait_outside(&p->p_waits))
 		uwait_look_outside(&p->p_waits);
 	drain(p);
+	uproc_round_begin(p, p->p_switches);
 }
 
 /* Gives back memory that p, which has slept for REST, may not need soon. */
@@ -1275,12 +1368,6 @@ void uproc_shuffle(struct uproc *p)
 	*drawn = was;
 }
 
-static void look_outside(struct uproc *p)
-{
-	p->p_unseen = 0;
-	uwait_look_outside(&p->p_waits);
-}
-
 /*
  * Looks outside if it is time, and p has not just looked. The queue of p may be
  * empty whenever p comes here, and yet p never sleep: others wake its threads as
@@ -1288,9 +1375,12 @@ static void look_outside(struct uproc *p)
  */
 static void look_in_time(struct uproc *p, bool looked)
 {
-	p->p_unseen += uproc_queue_len(&p->p_queue);
-	if (p->p_unseen > UNSEEN && !looked)
-		look_outside(p);
+	if (!looked && uwait_outside(&p->p_waits)) {
+		if (!uproc_ask(p, p->p_switches))
+			return;
+		uwait_look_outside(&p->p_waits);
+	}
+	uproc_round_begin(p, p->p_switches);
 }
 
 /* Returns how many threads set has, once no thread runs. */
@@ -1350,17 +1440,17 @@ int uproc_look(struct uproc *p)
 	bool looked = false;
 
 	note_few(p);
+	uproc_round_end(p, p->p_switches);
 	if (uwait_outside(&p->p_waits)) {
 		spin   = 0;		/* a sleep is a look, and costs no more */
 		looked = !uproc_queue_empty(&p->p_queue);
 		if (looked)
-			look_outside(p);
+			uwait_look_outside(&p->p_waits);
 	}
 	for (;;) {
 		drain(p);
 		if (!uproc_queue_empty(&p->p_queue)) {
-			if (uwait_outside(&p->p_waits))
-				look_in_time(p, looked);
+			look_in_time(p, looked);
 			if (p->p_random != 0)
 				uproc_shuffle(p);
 			return true;
@@ -1387,6 +1477,7 @@ int uproc_look(struct uproc *p)
 			continue;
 		}
 		sleep_and_rest(p, &rested);				/* S4 */
+		looked = true;
 		tries = 0;
 	}
 }
@@ -1640,6 +1731,7 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 #endif
 	};
 	uwait_base_init(&p->p_waits, &p->p_sched, o->op_move.mv_waits);
+	p->p_round.r_run = UWAIT_LATE;
 	if (utime_seed() != 0)		/* 0 is no state of the generator */
 		p->p_random = (unsigned)(utime_seed() + nr) * 2654435769u | 1;
 	umem_pool_init(&p->p_pool, &set->set_mem);

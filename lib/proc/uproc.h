@@ -30,6 +30,7 @@
 #include "uhard.h"
 #endif
 
+#include <limits.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -50,17 +51,28 @@ struct uproc_thread {
 	struct uwakes t_wakes;
 };
 
+/* The runs of threads between two looks: LOOKS in uproc.c. */
+struct uproc_round {
+	unsigned r_ask;		/* the switch at which the clock is asked */
+	unsigned r_began;	/* the switch at which the round began */
+	unsigned r_asked;	/* the switch at which the clock was asked, */
+	utime_ns r_at;		/* and what it said */
+	utime_ns r_run;		/* ns that threads run at the longest, as learnt */
+	int      r_came;	/* wakes by others came with the last look */
+};
+
 struct uproc {
 	/* The owner's. */
 	struct usched       p_sched;	/* first: s_next() casts */
 	struct usched_queue p_queue;	/* can run; there is room for all */
-	unsigned            p_switches;	/* for the scheduler */
+	struct uproc_round  p_round;
+	unsigned            p_switches;	/* the scheduler counts them */
+	int                 p_prepared;	/* of them: see uproc_count() */
 	struct uproc_set   *p_set;
 	int                 p_nr;	/* 0 .. processors - 1 */
 	char                p_pinned;	/* to its cpu */
 	char                p_private;	/* flags of new threads (atomic) */
 	unsigned            p_random;	/* draws the order; 0: it is as usual */
-	unsigned            p_unseen;	/* switches since a look outside */
 	struct umem_pool    p_pool;
 #if defined(USCHED_HARD)
 	struct uhard_graves  p_graves;	/* threads that have ended */
@@ -290,16 +302,35 @@ void uproc_post(struct uproc_thread *t);
 
 /*
  * Takes the wakes that have come to the inbox; if no thread can run, sleeps
- * until a thread can. op_next() calls it when the queue is empty, and now and
- * then. False: the set is being stopped.
+ * until a thread can. op_next() calls it when the queue is empty, and when
+ * uproc_is_late(). False: the set is being stopped.
  */
 int uproc_look(struct uproc *p);
 
 /*
  * Takes the wakes that have come to the inbox, and never sleeps. For schedulers
- * with queues of their own.
+ * with queues of their own, when uproc_is_late().
  */
 void uproc_drain(struct uproc *p);
+
+/* Not API: a part of uproc_is_late(). */
+int uproc_ask(struct uproc *p, unsigned switches);
+
+/*
+ * Returns whether p, which has threads to run, has to look first for what comes
+ * from outside. op_next() asks at each switch; switches counts them.
+ */
+static __inline__ int uproc_is_late(struct uproc *p, unsigned switches)
+{
+	return __builtin_expect((int)(p->p_round.r_ask - switches) <= 0, 0) &&
+	       uproc_ask(p, switches);
+}
+
+/* Not API. Ends a round, before a look or a sleep of ws. Owner only. */
+void uproc_round_end(struct uproc *p, unsigned switches);
+
+/* Not API. Begins a round, after that. Owner only. */
+void uproc_round_begin(struct uproc *p, unsigned switches);
 
 /*
  * Not API, but called by inline functions of ws.h. Lets another native thread
@@ -409,15 +440,24 @@ void uproc_shuffle(struct uproc *p);
 /* Threads to fetch ahead: enough for some misses, few enough to stay cached. */
 #define UPROC_AHEAD	48
 
+/* Counts the switches to prepared threads since op_next() was called. */
+static __inline__ unsigned uproc_count(struct uproc *p)
+{
+	return p->p_switches += p->p_prepared - p->p_sched.s_left;
+}
+
 /*
- * Lets nr prepared threads (usched.h) run before s_next() is called again. But
- * if s_next is not next, because another call-back stands in front, lets none
- * run. Returns nr or 0. op_next() calls it.
+ * Counts the switch to the thread that op_next() is about to return, and lets
+ * prepared threads (usched.h) run after it, until p has to ask whether it is late.
+ * But if s_next is not next, because another call-back stands in front, lets none
+ * run. op_next() calls it.
  */
-static __inline__ int uproc_prepare(struct uproc *p,
-				    struct ustack *(*next)(struct usched *), int nr)
+static __inline__ void uproc_prepare(struct uproc *p,
+				     struct ustack *(*next)(struct usched *))
 {
 	struct usched *s = &p->p_sched;
+	int nr = UPROC_SINGLE ? INT_MAX : (int)(p->p_round.r_ask -
+						++p->p_switches);
 
 	s->s_queue = &p->p_queue;
 	if (__builtin_expect(p->p_random != 0, 0)) {
@@ -425,7 +465,7 @@ static __inline__ int uproc_prepare(struct uproc *p,
 			uproc_shuffle(p);
 		nr = 0;
 	}
-	return s->s_left = s->s_next == next ? nr : 0;
+	p->p_prepared = s->s_left = s->s_next == next && nr > 0 ? nr : 0;
 }
 
 /* Takes the first thread. The queue is not empty. Owner of the queue only. */

@@ -18,6 +18,9 @@
  * worker with nothing but one thread, which yields again and again, takes from
  * all workers, as an idle worker does.
  *
+ * When a worker is late (LOOKS in uproc.c), it looks for events and messages. The
+ * order stays, but for W5: by age, tasks would run breadth first.
+ *
  * W5. Of the oldest threads in the deque, the queue and the pinned queue, one
  *     runs at least each WS_RUN + 1 switches of its worker, in turn.
  *
@@ -134,21 +137,30 @@ static void ensure_watch(void)
 		wake_sleeper();
 }
 
+/* Looks for events and messages. Owner, inside its section. */
+static void look(struct ws_worker *w)
+{
+	uproc_round_end(&w->w_proc, w->w_switches);
+	if (uwait_outside(&w->w_proc.p_waits))
+		uwait_look_outside(&w->w_proc.p_waits);
+	take_messages(w, w);
+	uproc_round_begin(&w->w_proc, w->w_switches);
+}
+
 /*
  * Chooses a thread to run, and sleeps if need be. Owner, inside its section.
  * NULL: the set is stopped.
  */
-static struct uproc_thread *choose(struct ws_worker *w, bool fair)
+static struct uproc_thread *choose(struct ws_worker *w, bool late)
 {
 	struct uproc_thread *t = NULL;
 	unsigned vain = 0;
 	bool sought = false;
 
 	w->w_running_lane = NONE;
-	if (fair) {
-		if (uwait_outside(&w->w_proc.p_waits))
-			uwait_look_outside(&w->w_proc.p_waits);
-		take_messages(w, w);
+	if (late)
+		look(w);
+	if (late && w->w_switches % (WS_RUN + 1) == 0) {
 		t = slot_take(w);
 		if (t != NULL)
 			make_stealable(w, t);
@@ -162,7 +174,9 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 		if (t != NULL || uproc_stopped(set))
 			break;
 		ws_leave(w);
+		uproc_round_end(&w->w_proc, w->w_switches);
 		t = seek(w, &vain);
+		uproc_round_begin(&w->w_proc, w->w_switches);
 		sought = true;
 		ws_enter(w);
 	}
@@ -185,12 +199,12 @@ static inline struct ustack *go(struct ws_worker *w, struct uproc_thread *t)
  * its section, which ends.
  */
 static NOINLINE struct ustack *next_choose(struct ws_worker *w,
-					   struct uproc_thread *t, bool fair)
+					   struct uproc_thread *t, bool late)
 {
 	struct ws_worker *home;
 
 	for (;; t = NULL) {
-		if (t == NULL && (t = choose(w, fair)) == NULL) {
+		if (t == NULL && (t = choose(w, late)) == NULL) {
 			ws_leave(w);
 			return NULL;
 		}
@@ -214,7 +228,7 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 	struct uproc_thread *t;
 
 	ws_enter(w);
-	if (w->w_switches % (WS_RUN + 1) == 0)
+	if (uproc_is_late(&w->w_proc, w->w_switches))
 		return next_choose(w, NULL, true);
 	t = slot_take(w);
 	if (t == NULL) {
@@ -229,6 +243,12 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 	else if (!LIKELY(ws_home(t) == w))
 		return next_choose(w, t, false);
 	return go(w, t);
+}
+
+/* Returns whether w may be late at a switch. */
+static inline bool must_ask(const struct ws_worker *w, unsigned switches)
+{
+	return (int)(w->w_proc.p_round.r_ask - switches) <= 0;
 }
 
 /*
@@ -248,7 +268,7 @@ static struct ustack *quick(struct usched *s)
 		return NULL;
 	}
 	t = w->w_gate.g_slot;
-	if (t == NULL || !LIKELY(switches % (WS_RUN + 1) != 0) ||
+	if (t == NULL || !LIKELY(!must_ask(w, switches)) ||
 	    !LIKELY(sure || ws_is_home(w, t)) ||
 	    (uintptr_t)t->t_stack.u_top & USCHED_NOT_READY ||
 	    t->t_stack.u_mark & PREEMPTED) {
@@ -275,7 +295,7 @@ static struct ustack *next(struct usched *s)
 	if (!LIKELY(sure || ws_stop_in(&w->w_gate.g_stop)))
 		return next_slow(w);		/* and wait there */
 	t = w->w_gate.g_slot;
-	if (t == NULL || !LIKELY(switches % (WS_RUN + 1) != 0) ||
+	if (t == NULL || !LIKELY(!must_ask(w, switches)) ||
 	    !LIKELY(sure ? t->t_stack.u_lane != 0 : ws_is_home(w, t)))
 		return next_slow(w);
 	ws_slot_set(&w->w_gate, NULL);
@@ -363,7 +383,7 @@ static int again(struct usched *s, struct ustack *u)
 	struct ws_deque_item x = ws_deque_none(NULL);
 	int lane;
 
-	if (switches % (WS_RUN + 1) == 0 || s->s_next != next ||
+	if (must_ask(w, switches) || s->s_next != next ||
 	    u->u_stack != NULL || u->u_mark != 0 || u->u_f == ustack_shell ||
 	    ws_mail_settled(&t->t_wakes) || lane_stays(t) ||
 	    u->u_lane > s->s_lane_nr)

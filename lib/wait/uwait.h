@@ -348,8 +348,8 @@ USCHED_MUST int uwait_reserve(utime_ns until);
 
 /*
  * Lets the caller, a thread, go on only after the next look of its dispatcher:
- * after some 64 switches, or when no other thread can run. For calls that may
- * succeed again and again without a wait. 0, -ENOMEM; -ENOSYS.
+ * after 64 switches or UWAIT_LATE of running, or when no other thread can run.
+ * For calls that may succeed again and again without a wait. 0, -ENOMEM; -ENOSYS.
  */
 int uwait_give_way(void);
 
@@ -433,7 +433,8 @@ int uwait_timer_start(struct uwait_timer *t, utime_ns until);
  * where it sleeps: for descriptors (uio.h), for a device, or for the loop of
  * another library. While threads wait for its events, the scheduler does not
  * end, and virtual time stands still. A busy processor looks once in 64
- * switches. Without threads that wait, a source costs a load for each look.
+ * switches, and after UWAIT_LATE of running. Without threads that wait, a source
+ * costs a load for each look.
  *
  * Each processor of rr and ll has sources of its own. All workers of ws share
  * one list, and a single worker at a time looks or sleeps in a source: it has
@@ -546,7 +547,11 @@ struct uwait_base {
 	utime_ns                wb_due;		/* next look, or UNEVER (atomic) */
 	struct uwait           *wb_posted;	/* last first (atomic) */
 	struct uwait_source    *wb_source;	/* the first, or NULL (atomic) */
+	utime_ns                wb_looked;	/* its scheduler's last look; 0: any */
 };
+
+/* So long threads run before their processor looks for what comes: in ns. */
+#define UWAIT_LATE	(100 * UTIME_US)
 
 /* Makes b the base in front of s, with the operations of its scheduler. */
 void uwait_base_init(struct uwait_base *b, struct usched *s,

@@ -24,7 +24,8 @@ static int queue[1 << 16];
 static unsigned head, tail;
 static int count[ALL];		/* wakes less waits; -1: it waits */
 static int made;
-static int hot, left;
+static int hot;
+static unsigned nexts;
 
 static void put(int i)
 {
@@ -37,13 +38,10 @@ static int next(void)
 	int i = hot;
 
 	hot = -1;
-	if (left > 0 && (i >= 0 || head != tail)) {
-		left--;
-		return i >= 0 ? i : queue[head++ % COUNT(queue)];
-	}
+	if (nexts++ % (LL_RUN + 1) != 0 && i >= 0)
+		return i;
 	if (i >= 0)
 		put(i);
-	left = LL_RUN;
 #endif
 	CHECK_THAT(head, !=, tail);
 	return queue[head++ % COUNT(queue)];
@@ -128,7 +126,7 @@ static void random_order(void)
 	memset(count, 0, sizeof count);
 	made = 0;
 	hot = -1;
-	left = 0;
+	nexts = 0;
 	steps = 0;
 	begin(1, 0);
 	for (i = 0; i < NR; i++)

@@ -11,6 +11,9 @@
  *
  * MODE		echo: each connection has a thread (goroutine, task), which
  *		sends back all bytes, until the client closes.
+ *		line: it answers each line by two writes: IO_OK, and the line.
+ *		Lines may come in parts, or several at once; up to IO_LINE bytes.
+ *		A longer line ends the connection.
  *		once: the thread sends back IO_MESSAGE bytes, then closes and
  *		ends.
  * ADDRESS	tcp: a free port of 127.0.0.1. unix:PATH: a socket that the
@@ -27,9 +30,9 @@
  * a reason on stderr; 77: it has no counterpart.
  *
  * All servers do the same for a connection: the socket does not block and has
- * no delay (TCP_NODELAY). A read has room for IO_ROOM bytes: a message and some
- * more, so that a short read shows that the socket is empty. The caller of the
- * server has raised the limit of descriptors.
+ * no delay (TCP_NODELAY). A read has room for IO_ROOM bytes, or for IO_LINE, of
+ * lines: a message and some more, so that a short read shows that the socket is
+ * empty. The caller of the server has raised the limit of descriptors.
  *
  * The header is for the sources of one program.
  */
@@ -52,8 +55,10 @@
 enum { IO_FAILED = 1, IO_USAGE = 2, IO_NONE = 77 };
 
 enum {
-	IO_MESSAGE = 100,
-	IO_ROOM    = 128,
+	IO_MESSAGE = 100,	/* with its newline, which only lines need */
+	IO_ROOM    = 512,
+	IO_LINE    = 4096,
+	IO_OK_SIZE = 3,
 	IO_SLICE   = 50000,	/* ns */
 	IO_BACKLOG = 4096,
 	IO_EVENTS  = 256,	/* of an epoll_wait() */
@@ -61,6 +66,7 @@ enum {
 };
 
 #define IO_S	1000000000L
+#define IO_OK	"ok\n"
 
 static inline __attribute__((noreturn)) void io_die(const char *why)
 {
@@ -131,9 +137,9 @@ static inline void io_nodelay(int fd, int family)
 		io_die("TCP_NODELAY");
 }
 
-/* A question to a server. */
+/* A question to a server: echo, if no mode is set. */
 struct io_ask {
-	bool             a_once;
+	bool             a_once, a_line;
 	union io_address a_at;
 	socklen_t        a_len;
 	int              a_p, a_k;
@@ -158,10 +164,12 @@ static inline void io_server(struct io_ask *ask, int argc, char **argv)
 		ask->a_p = p;
 		ask->a_k = k;
 		ask->a_once = strcmp(argv[1], "once") == 0;
-		if (ask->a_once || strcmp(argv[1], "echo") == 0)
+		ask->a_line = strcmp(argv[1], "line") == 0;
+		if (ask->a_once || ask->a_line || strcmp(argv[1], "echo") == 0)
 			return;
 	}
-	fprintf(stderr, "usage: %s echo|once tcp|unix:PATH P K\n", argv[0]);
+	fprintf(stderr, "usage: %s echo|line|once tcp|unix:PATH P K\n",
+		argv[0]);
 	exit(IO_USAGE);
 }
 
@@ -186,9 +194,10 @@ static inline int io_listen(struct io_ask *ask)
 /* Tells the client where it can connect: to listener. */
 static inline void io_ready(int listener)
 {
-	union io_address a = { 0 };
+	union io_address a;
 	socklen_t len = sizeof a;
 
+	memset(&a, 0, sizeof a);
 	if (getsockname(listener, &a.a_any, &len) != 0)
 		io_die("getsockname");
 	if (a.a_any.sa_family == AF_UNIX)

@@ -31,11 +31,12 @@ COLUMNS = {
     "floor": ("floor/server", "gcc"),
     "rr": ("ours/server-rr", "gcc"),
     "ws": ("ours/server-ws", "gcc"),
+    "rr-trust": ("ours/trust-rr", "gcc"),
     "go": ("go/server", "golang-go"),
     "tokio": ("tokio/server", "cargo"),
     "ll": ("ours/server-ll", "gcc"),
 }
-USUAL = ("floor", "rr", "ws", "go", "tokio")
+USUAL = ("floor", "rr", "ws", "rr-trust", "go", "tokio")
 BASE = ("floor",)
 OURS = ("rr", "ws", "ll")
 
@@ -46,6 +47,7 @@ RATE, BETWEEN = 10000, 100              # a second, and connections, of latency
 COMPUTE = 4                             # threads beside them
 
 TARGET_FLOOR = {"echo": 1.15, "once": 1.2}
+TARGET_LINE = 1.1                       # to the floor, of the same for echo
 TARGET_GO, TARGET_BYTES = 1, 400
 
 
@@ -58,7 +60,7 @@ class Question:
         self.name, self.m = name, m
 
     def server(self):
-        mode = "once" if self.name == "once" else "echo"
+        mode = self.name if self.name in ("once", "line") else "echo"
         k = self.m if self.name == "latency" else 0
         return mode, k
 
@@ -72,7 +74,8 @@ class Question:
             return "idle", self.m, 0
         if self.name == "once":
             return "once", self.m, 2000 if quick else 20000
-        return "closed", self.m, 10000 if quick else 100000
+        what = "line" if self.name == "line" else "closed"
+        return what, self.m, 10000 if quick else 100000
 
     def realtime(self):
         """The client shares a cpu, and must not be late itself."""
@@ -84,6 +87,10 @@ def questions(quick):
         for m in (100, 1000) if quick else (100, 1000, 8000):
             for p in BOTH:
                 yield Question("echo", "echo", kind, m, p)
+    for kind in KINDS:
+        for m in (100, 1000):
+            for p in BOTH:
+                yield Question("line", "line", kind, m, p)
     for kind in KINDS:
         for p in BOTH:
             yield Question("request", "once", kind, AT_ONCE, p)
@@ -229,6 +236,18 @@ def aims(rows, question, p, column):
             if question.startswith(name):
                 yield from run.against(row, column, "floor", most)
                 yield from run.against(row, column, "go", TARGET_GO)
+        if question.startswith("line"):
+            yield from line_aim(rows, question, p, column)
+
+
+def line_aim(rows, question, p, column):
+    """Nothing is fitted to the echo."""
+    line = rows[question, p]
+    echo = rows.get((question.replace("line", "echo", 1), p), {})
+    ours, its = (run.ratio(row.get(column, {}), row.get("floor", {}))
+                 for row in (line, echo))
+    if ours and its:
+        yield "/ floor, to that of echo", ours / its, TARGET_LINE
 
 
 def begin(_options, client=CLIENT):

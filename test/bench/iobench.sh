@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# iobench.sh: each server of bench/io echoes right, on TCP and unix sockets,
-# with one and two processors, beside threads that compute; and refuses what is
-# no question. The client finds a wrong byte, an early end, and a message that
-# is missing. A server that is not built is skipped by name.
+# iobench.sh: each server of bench/io echoes and answers lines right, on TCP and unix
+# sockets, with one and two processors, beside threads that compute; and refuses what
+# is no question. Lines may come in parts, and be too long. The client finds a wrong
+# byte, an early end, and a message that is missing. The echo of ours is that of
+# examples/first. A server that is not built is skipped by name.
 
 cd "$(dirname "$0")/../../bench/io" || exit 1
 . ../../test/bench/served
@@ -44,6 +45,11 @@ serves() { # program
 		[ $p = 2 ] ||
 			ask "$1" "messages 0 errors 0 $few" idle 300 0
 		stop
+		start "$1" line "$at" $p 1
+		must $? "$1 line $at $p 1"
+		ask "$1" "messages 1001 errors 0 $served" line 30 1001
+		parts "$1"
+		stop
 		start "$1" once "$at" $p 0
 		must $? "$1 once $at $p 0"
 		ask "$1" "messages 301 errors 0 $served" once 10 301
@@ -53,6 +59,33 @@ serves() { # program
 		ask "$1" "messages 500 errors 0 $late" open-sleep 7 500 10000
 		stop
 	done; done
+}
+
+# Lines that come in parts or several at once are answered, the longest that may be
+# too, and a longer one ends the connection.
+parts() { # program
+	command -v python3 >/dev/null || return
+	timeout 20 python3 -c '
+import socket, sys, time
+unix = sys.argv[1].startswith("unix:")
+s = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
+at = sys.argv[1].split(":")[1]
+s.connect(at if unix else ("127.0.0.1", int(at)))
+if not unix:
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+got, longest = s.makefile("rb"), b"x" * 4095 + b"\n"
+for part in b"a", b"bc", b"d\n", b"e\nf\n\ng", b"h\n", longest + b"i\nj", b"\n":
+    s.sendall(part)
+    time.sleep(0.005)
+for line in b"abcd\n", b"e\n", b"f\n", b"\n", b"gh\n", longest, b"i\n", b"j\n":
+    assert got.readline() == b"ok\n" and got.readline() == line, line
+try:
+    s.sendall(longest[:-1] + b"yz\n")
+    assert got.read() == b""
+except (BrokenPipeError, ConnectionResetError):
+    pass
+' "$where" >"$dir/out" 2>"$dir/err"
+	must $? "$1: lines in parts at $where"
 }
 
 # Finds errors: the exit is 1, and the line tells how many.
@@ -97,6 +130,7 @@ checks() {
 		stop
 	done
 	start floor/server echo tcp 1 0
+	finds 'an answer that is an echo' line 3 10
 	client closed 30000000 1
 	[ $? = 2 ]
 	must $? 'the client: too many connections'
@@ -108,17 +142,27 @@ checks() {
 		"open tcp $$ 1 1" "idle tcp $$ 1 1"
 }
 
+# What users write is what is measured.
+as_written() {
+	sed -n '/^static void echo/,/^}/p' ../../examples/first/echo.c >"$dir/first"
+	[ -s "$dir/first" ] && sed -n '/^static void echo/,/^}/p' ours/server.c |
+		diff "$dir/first" - >"$dir/out"
+	must $? 'ours/server.c has another echo than examples/first'
+}
+
 for folder in client floor ours; do
 	make -s -C $folder >"$dir/out" 2>"$dir/err"
 	must $? "make -C $folder"
 done
+as_written
 checks
 for server in floor/server ours/server-rr ours/server-ll ours/server-ws \
-	      go/server tokio/server; do
+	      ours/trust-rr go/server tokio/server; do
 	if [ -x $server ]; then
 		serves $server
 		refuses $server '' x 'echo tcp 1' 'echo tcp 0 0' 'echo tcp 1 -1' \
 			'echo tcp 1 x' 'echo udp 1 0' 'twice tcp 1 0' \
+			'line tcp' \
 			'echo tcp 1 0 0'
 	else
 		echo "skip bench/io/$server: not built (bench/run.py io)"

@@ -7,6 +7,7 @@
  * PID is the server, whose processor time and memory are looked at. WHAT:
  *
  * closed	a connection sends its next message after the echo of its last
+ * line		the same, of a server in mode line: an answer is IO_OK and an echo
  * open		message i is due i / RATE s after the start, at connection i
  *		modulo CONNECTIONS. It is sent then, also if echoes are still
  *		missing. Its latency is counted from when it was due. The client
@@ -19,7 +20,7 @@
  *		the memory to serve as many at once
  *
  * First, all connections are opened and get one echo each, but for once. This
- * is not measured. Messages have IO_MESSAGE bytes. A byte depends on its
+ * is not measured. Messages are lines of IO_MESSAGE bytes. A byte depends on its
  * connection and its place, and each is checked.
  *
  * The answer is one line: WHAT, then pairs of a name and a number:
@@ -56,21 +57,44 @@ static int epoll;
 static long begun, echoed;	/* messages */
 static uint32_t *latency, *late;	/* by message */
 
-/* Byte i of a connection is pattern[(c_salt + i) % PRIME]. */
-enum { PRIME = 251, CHUNK = 4096, SPARE_FILES = 50, IDLE_FIRST = IO_EVENTS };
-static unsigned char pattern[PRIME + CHUNK];
+enum { CHUNK = 4096, SPARE_FILES = 50, IDLE_FIRST = IO_EVENTS };
 
-static void make_pattern(void)
+/*
+ * What goes one way: LINES lines, again and again. A connection begins with the
+ * line of its c_salt. Their letters repeat after LETTERS, and then the newlines
+ * stand elsewhere.
+ */
+enum { LETTERS = 89, LINES = LETTERS };
+struct text {
+	unsigned      x_line;		/* bytes of each */
+	unsigned char x_bytes[LINES * (IO_OK_SIZE + IO_MESSAGE) + CHUNK];
+};
+static struct text asked, answered;
+
+static unsigned char letter(int place)
 {
-	int i;
-
-	for (i = 0; i < PRIME + CHUNK; i++)
-		pattern[i] = (i % PRIME) * 7 + 1;
+	return place % IO_MESSAGE == IO_MESSAGE - 1 ? '\n' :
+		'!' + place % LETTERS;
 }
 
-static const unsigned char *bytes_of(struct conn *c, uint64_t place)
+/* Makes lines that begin with a head. */
+static void make_text(struct text *x, const char *head)
 {
-	return &pattern[(c->c_salt + place) % PRIME];
+	int i, at, len = strlen(head);
+
+	x->x_line = len + IO_MESSAGE;
+	for (i = 0; i < (int)sizeof x->x_bytes; i++) {
+		at = i % x->x_line;
+		x->x_bytes[i] = at < len ? head[at] : letter(
+			i / x->x_line % LINES * IO_MESSAGE + at - len);
+	}
+}
+
+static const unsigned char *bytes_of(struct text *x, struct conn *c,
+				     uint64_t place)
+{
+	return &x->x_bytes[((uint64_t)c->c_salt * x->x_line + place) %
+			   (LINES * x->x_line)];
 }
 
 static void drop(struct conn *c)
@@ -121,7 +145,7 @@ static void push(struct conn *c)
 		n = c->c_due - c->c_sent;
 		if (n > CHUNK)
 			n = CHUNK;
-		did = send(c->c_fd, bytes_of(c, c->c_sent), n,
+		did = send(c->c_fd, bytes_of(&asked, c, c->c_sent), n,
 			   MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (did < 0 && errno == EAGAIN)
 			return;
@@ -140,7 +164,13 @@ static void ask(struct conn *c)
 	push(c);
 }
 
-/* Takes an echo. Returns its length, 0 at the end, or less: there is none. */
+/* Returns the most bytes that can have come. */
+static uint64_t most(struct conn *c)
+{
+	return c->c_sent * answered.x_line / asked.x_line;
+}
+
+/* Takes an answer. Returns its length, 0 at the end, or less: there is none. */
 static ssize_t take(struct conn *c)
 {
 	char room[CHUNK];
@@ -148,8 +178,8 @@ static ssize_t take(struct conn *c)
 
 	if (n < 0 && errno == EAGAIN)
 		return n;
-	if (n < 0 || c->c_got + n > c->c_sent ||
-	    memcmp(room, bytes_of(c, c->c_got), n) != 0) {
+	if (n < 0 || c->c_got + n > most(c) ||
+	    memcmp(room, bytes_of(&answered, c, c->c_got), n) != 0) {
 		fails(c);
 		return -1;
 	}
@@ -201,7 +231,7 @@ static bool closed_done(void)
 /* Counts the messages that were completed with the last n bytes. */
 static int completed(struct conn *c, ssize_t n)
 {
-	return c->c_got / IO_MESSAGE - (c->c_got - n) / IO_MESSAGE;
+	return c->c_got / answered.x_line - (c->c_got - n) / answered.x_line;
 }
 
 static void closed_event(struct conn *c)
@@ -285,7 +315,7 @@ static void open_event(struct conn *c)
 	if (n <= 0)
 		return;
 	for (i = completed(c, n); i > 0; i--) {
-		nr = c->c_got / IO_MESSAGE - 1 - i;
+		nr = c->c_got / answered.x_line - 1 - i;
 		nr = nr * client.k_connections + place;
 		latency[nr] = since(due(nr));
 		echoed++;
@@ -371,16 +401,18 @@ static void answer(const char *what, double seconds, double cpu)
 struct what {
 	const char *w_name;
 	void      (*w_run)(void);
+	const char *w_head;		/* of each answer */
 	bool        w_opens, w_sleeps, w_rate, w_messages;
 };
 
 static const struct what table[] = {
-	{ "closed",     closed,    true,  true,  false, true  },
-	{ "open",       open_loop, true,  false, true,  true  },
-	{ "open-sleep", open_loop, true,  true,  true,  true  },
-	{ "once",       once,      false, true,  false, true  },
-	{ "idle",       idle,      false, true,  false, false },
-	{ NULL,         NULL,      false, false, false, false }
+	{ "closed",     closed,    "",    true,  true,  false, true  },
+	{ "line",       closed,    IO_OK, true,  true,  false, true  },
+	{ "open",       open_loop, "",    true,  false, true,  true  },
+	{ "open-sleep", open_loop, "",    true,  true,  true,  true  },
+	{ "once",       once,      "",    false, true,  false, true  },
+	{ "idle",       idle,      "",    false, true,  false, false },
+	{ NULL,         NULL,      NULL,  false, false, false, false }
 };
 
 static const struct what *question(int argc, char **argv)
@@ -406,7 +438,7 @@ static const struct what *question(int argc, char **argv)
 	return w;
 }
 
-static void prepare(void)
+static void prepare(const struct what *w)
 {
 	int all = client.k_connections + (client.k_messages > 0 ? 0 :
 					  IDLE_FIRST);
@@ -417,7 +449,8 @@ static void prepare(void)
 		exit(IO_NONE);
 	}
 	alarm(3 * CLIENT_PATIENCE);
-	make_pattern();
+	make_text(&asked, "");
+	make_text(&answered, w->w_head);
 	conns = calloc(all, sizeof *conns);
 	latency = calloc(client.k_messages + 1, sizeof *latency);
 	late = calloc(client.k_messages + 1, sizeof *late);
@@ -432,11 +465,11 @@ int main(int argc, char **argv)
 	int64_t cpu;
 
 	if (w == NULL) {
-		fprintf(stderr, "usage: client closed|open|open-sleep|once|"
-			"idle ADDRESS PID CONNECTIONS MESSAGES [RATE]\n");
+		fprintf(stderr, "usage: client closed|line|open|open-sleep|"
+			"once|idle ADDRESS PID CONNECTIONS MESSAGES [RATE]\n");
 		return IO_USAGE;
 	}
-	prepare();
+	prepare(w);
 	cpu_of();
 	if (w->w_opens)
 		open_some(0, client.k_connections);

@@ -12,8 +12,9 @@
  * socket is empty, so that the next bytes are a new edge: no further read asks
  * for them. The end of the stream is read after its own event, EPOLLRDHUP.
  *
- * If a client does not read, the rest of an echo waits in struct rest, and
- * the connection is not read until all has been sent.
+ * If a client does not read, the rest of an answer waits in struct rest, and
+ * the connection is not read until all has been sent. In mode line, a line that
+ * has not come whole, or cannot be answered yet, waits in struct part.
  *
  * With P > 1, each native thread has an epoll of its own. The first accepts,
  * and deals connections out. With K > 0 a slice of computing stands between two
@@ -35,7 +36,12 @@ enum { FILES = 20000 };
 
 struct rest {			/* could not be sent yet */
 	size_t r_at, r_end;
-	char   r_bytes[IO_ROOM];
+	char   r_bytes[IO_OK_SIZE + IO_LINE];
+};
+
+struct part {			/* could not be answered yet */
+	size_t p_nr;
+	char   p_bytes[IO_LINE];
 };
 
 struct loop {
@@ -49,6 +55,7 @@ static int listener;
 
 /* By descriptor. */
 static struct rest *rests[FILES];
+static struct part *parts[FILES];
 static unsigned char served[FILES];	/* bytes, of mode once */
 
 static void watch(int epoll, int op, int fd, unsigned events)
@@ -63,6 +70,8 @@ static void drop(int fd)
 {
 	free(rests[fd]);
 	rests[fd] = NULL;
+	free(parts[fd]);
+	parts[fd] = NULL;
 	served[fd] = 0;
 	close(fd);
 }
@@ -153,6 +162,92 @@ static void serve(int epoll, int fd, bool end)
 	} while (end || n == sizeof room);
 }
 
+/* Returns whether all was sent, as answer() does. */
+static bool answer_line(int epoll, int fd, const char *line, size_t n)
+{
+	struct rest *r;
+
+	if (answer(epoll, fd, IO_OK, IO_OK_SIZE))
+		return answer(epoll, fd, line, n);
+	r = rests[fd];
+	if (r != NULL) {
+		memcpy(r->r_bytes + r->r_end, line, n);
+		r->r_end += n;
+	}
+	return false;
+}
+
+/* Moves to room what was kept of lines. Returns how much that was. */
+static size_t unkeep_part(int fd, char *room)
+{
+	struct part *p = parts[fd];
+	size_t n = p != NULL ? p->p_nr : 0;
+
+	if (p != NULL)
+		memcpy(room, p->p_bytes, n);
+	free(p);
+	parts[fd] = NULL;
+	return n;
+}
+
+static void keep_part(int fd, const char *bytes, size_t n)
+{
+	struct part *p = n > 0 ? malloc(sizeof *p) : NULL;
+
+	if (n > 0 && p == NULL)
+		io_die("malloc");
+	if (p != NULL)
+		memcpy(p->p_bytes, bytes, p->p_nr = n);
+	parts[fd] = p;
+}
+
+/*
+ * Answers the lines of room, and leaves there what is no line, of *n bytes.
+ * Returns whether the connection can be read; if not, it may have ended.
+ */
+static bool answer_lines(int epoll, int fd, char *room, size_t *n)
+{
+	char *at = room, *end;
+	bool sent = true;
+
+	while (sent && (end = memchr(at, '\n', room + *n - at)) != NULL) {
+		sent = answer_line(epoll, fd, at, end + 1 - at);
+		at = end + 1;
+	}
+	*n -= at - room;
+	memmove(room, at, *n);
+	if (sent && *n == IO_LINE)
+		drop(fd);
+	return sent && *n < IO_LINE;
+}
+
+/* Called as serve(), in mode line. */
+static void serve_lines(int epoll, int fd, bool end)
+{
+	char room[IO_LINE];
+	bool sent, more = true;
+	size_t n, space;
+	ssize_t did;
+
+	if (rests[fd] != NULL && !flush(epoll, fd))
+		return;
+	n = unkeep_part(fd, room);
+	while ((sent = answer_lines(epoll, fd, room, &n)) && more) {
+		space = sizeof room - n;
+		did = recv(fd, room + n, space, 0);
+		if (did < 0 && errno == EAGAIN)
+			break;
+		if (did <= 0) {
+			drop(fd);
+			return;
+		}
+		n += did;
+		more = end || (size_t)did == space;
+	}
+	if (sent || rests[fd] != NULL)
+		keep_part(fd, room, n);
+}
+
 /* Answers a request that came with its connection. False: it is not there. */
 static bool at_once(int fd)
 {
@@ -190,6 +285,7 @@ static void admit(void)
 static void *loop(void *arg)
 {
 	struct epoll_event all[IO_EVENTS];
+	void (*f)(int, int, bool) = ask.a_line ? serve_lines : serve;
 	int epoll = ((struct loop *)arg)->l_epoll;
 	int i, n;
 
@@ -199,8 +295,8 @@ static void *loop(void *arg)
 			if (all[i].data.fd == listener)
 				admit();
 			else
-				serve(epoll, all[i].data.fd, all[i].events &
-				      (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
+				f(epoll, all[i].data.fd, all[i].events &
+				  (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
 		}
 		if (ask.a_k > 0)
 			io_compute();

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -24,13 +25,16 @@ const (
 	exitUsage  = 2
 
 	message = 100
-	room    = 128
+	room    = 512
+	longest = 4096 // line
 	slice   = 50 * time.Microsecond
 	most    = 64
 )
 
+var okay = []byte("ok\n")
+
 type ask struct {
-	once    bool
+	mode    string
 	network string
 	address string
 	p       int
@@ -54,9 +58,12 @@ func main() {
 		if err != nil {
 			fail(err)
 		}
-		if a.once {
+		switch a.mode {
+		case "once":
 			go serveOnce(c)
-		} else {
+		case "line":
+			go serveLines(c)
+		default:
 			go serve(c)
 		}
 	}
@@ -71,6 +78,23 @@ func serve(c net.Conn) {
 			return
 		}
 		if _, err = c.Write(bytes[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func serveLines(c net.Conn) {
+	defer c.Close()
+	r := bufio.NewReaderSize(c, longest)
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return
+		}
+		if _, err = c.Write(okay); err != nil {
+			return
+		}
+		if _, err = c.Write(line); err != nil {
 			return
 		}
 	}
@@ -108,11 +132,11 @@ func ready(a ask, l net.Listener) {
 }
 
 func arguments(args []string) ask {
-	if len(args) != 4 || (args[0] != "echo" && args[0] != "once") {
+	if len(args) != 4 || (args[0] != "echo" && args[0] != "line" &&
+		args[0] != "once") {
 		usage()
 	}
-	a := ask{once: args[0] == "once", p: number(args[2], 1),
-		k: number(args[3], 0)}
+	a := ask{mode: args[0], p: number(args[2], 1), k: number(args[3], 0)}
 	if path, unix := strings.CutPrefix(args[1], "unix:"); unix {
 		a.network, a.address = "unix", path
 	} else if args[1] == "tcp" {
@@ -132,7 +156,7 @@ func number(text string, least int) int {
 }
 
 func usage() {
-	fmt.Fprintf(os.Stderr, "usage: %s echo|once tcp|unix:PATH P K\n",
+	fmt.Fprintf(os.Stderr, "usage: %s echo|line|once tcp|unix:PATH P K\n",
 		os.Args[0])
 	os.Exit(exitUsage)
 }

@@ -10,20 +10,29 @@
 use std::io::Result;
 use std::time::{Duration, Instant};
 use std::{env, hint, process};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpSocket, UnixListener};
 use tokio::runtime::Builder;
 
 const USAGE: i32 = 2;
 const MESSAGE: usize = 100;
-const ROOM: usize = 128;
+const ROOM: usize = 512;
+const LINE: usize = 4096;
 const SLICE: Duration = Duration::from_micros(50);
 const BACKLOG: u32 = 4096;
 const MOST: usize = 64;
 
+#[derive(Clone, Copy)]
+enum Mode {
+    Echo,
+    Line,
+    Once,
+}
+
 #[derive(Clone)]
 struct Ask {
-    once: bool,
+    mode: Mode,
     address: String,
     p: usize,
     k: usize,
@@ -50,21 +59,21 @@ fn main() -> Result<()> {
 
 async fn accept(a: Ask) -> Result<()> {
     match a.address.strip_prefix("unix:") {
-        Some(path) => accept_unix(path, a.once).await,
-        None => accept_tcp(a.once).await,
+        Some(path) => accept_unix(path, a.mode).await,
+        None => accept_tcp(a.mode).await,
     }
 }
 
-async fn accept_unix(path: &str, once: bool) -> Result<()> {
+async fn accept_unix(path: &str, mode: Mode) -> Result<()> {
     let listener = UnixListener::bind(path)?;
     ready(&format!("unix:{path}"));
     loop {
         let (c, _) = listener.accept().await?;
-        begin(c, once);
+        begin(c, mode);
     }
 }
 
-async fn accept_tcp(once: bool) -> Result<()> {
+async fn accept_tcp(mode: Mode) -> Result<()> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(([127, 0, 0, 1], 0).into())?;
     let listener = socket.listen(BACKLOG)?;
@@ -72,19 +81,19 @@ async fn accept_tcp(once: bool) -> Result<()> {
     loop {
         let (c, _) = listener.accept().await?;
         c.set_nodelay(true)?;
-        begin(c, once);
+        begin(c, mode);
     }
 }
 
-fn begin<C>(c: C, once: bool)
+fn begin<C>(c: C, mode: Mode)
 where
     C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    if once {
-        tokio::spawn(serve_once(c));
-    } else {
-        tokio::spawn(serve(c));
-    }
+    match mode {
+        Mode::Echo => tokio::spawn(serve(c)),
+        Mode::Line => tokio::spawn(serve_lines(c)),
+        Mode::Once => tokio::spawn(serve_once(c)),
+    };
 }
 
 /// The end of a connection, also by an error, is the end of its task.
@@ -96,6 +105,21 @@ async fn serve<C: AsyncRead + AsyncWrite + Unpin>(mut c: C) -> Result<()> {
             return Ok(());
         }
         c.write_all(&bytes[..n]).await?;
+    }
+}
+
+/// A line that is longer than LINE, or has no end, is no line.
+async fn serve_lines<C: AsyncRead + AsyncWrite + Unpin>(c: C) -> Result<()> {
+    let mut c = BufReader::with_capacity(LINE, c);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        (&mut c).take(LINE as u64).read_until(b'\n', &mut line).await?;
+        if line.last() != Some(&b'\n') {
+            return Ok(());
+        }
+        c.write_all(b"ok\n").await?;
+        c.write_all(&line).await?;
     }
 }
 
@@ -129,11 +153,16 @@ fn arguments() -> Ask {
         usage()
     };
     let known = address == "tcp" || address.starts_with("unix:");
-    if !known || (mode != "echo" && mode != "once") {
+    if !known {
         usage();
     }
     Ask {
-        once: mode == "once",
+        mode: match &mode[..] {
+            "echo" => Mode::Echo,
+            "line" => Mode::Line,
+            "once" => Mode::Once,
+            _ => usage(),
+        },
         address: address.clone(),
         p: number(p, 1),
         k: number(k, 0),
@@ -148,6 +177,6 @@ fn number(text: &str, least: usize) -> usize {
 }
 
 fn usage() -> ! {
-    eprintln!("usage: server echo|once tcp|unix:PATH P K");
+    eprintln!("usage: server echo|line|once tcp|unix:PATH P K");
     process::exit(USAGE)
 }

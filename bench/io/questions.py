@@ -26,7 +26,7 @@ PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 
 BUILD = {"client": "gcc", "floor": "gcc", "ours": "gcc", "go": "golang-go",
-         "tokio": "cargo"}
+         "tokio": "cargo", "libuv": "libuv1-dev", "asio": "libboost-dev"}
 COLUMNS = {
     "floor": ("floor/server", "gcc"),
     "rr": ("ours/server-rr", "gcc"),
@@ -34,9 +34,11 @@ COLUMNS = {
     "rr-trust": ("ours/trust-rr", "gcc"),
     "go": ("go/server", "golang-go"),
     "tokio": ("tokio/server", "cargo"),
+    "libuv": ("libuv/server", "libuv1-dev"),
+    "asio": ("asio/server", "libboost-dev"),
     "ll": ("ours/server-ll", "gcc"),
 }
-USUAL = ("floor", "rr", "ws", "rr-trust", "go", "tokio")
+USUAL = ("floor", "rr", "ws", "rr-trust", "go", "tokio", "libuv", "asio")
 BASE = ("floor",)
 OURS = ("rr", "ws", "ll")
 

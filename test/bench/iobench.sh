@@ -4,7 +4,8 @@
 # sockets, with one and two processors, beside threads that compute; and refuses what
 # is no question. Lines may come in parts, and be too long. The client finds a wrong
 # byte, an early end, and a message that is missing. The echo of ours is that of
-# examples/first. A server that is not built is skipped by name.
+# examples/first. A server whose library is not there is left out with its package,
+# and one that is not built is skipped by name.
 
 cd "$(dirname "$0")/../../bench/io" || exit 1
 . ../../test/bench/served
@@ -150,14 +151,55 @@ as_written() {
 	must $? 'ours/server.c has another echo than examples/first'
 }
 
+# Peers whose headers are not there are named with their packages, and the rest runs.
+left_out() {
+	command -v python3 >/dev/null || { echo 'skip run.py: no python3'; return; }
+	cat >"$dir/cc" <<-'END'
+	#!/bin/sh
+	case $* in
+	*-luv* | *.cpp*) echo 'a header: No such file or directory' >&2; exit 1 ;;
+	esac
+	exec cc "$@"
+	END
+	chmod +x "$dir/cc"
+	mkdir -p "$dir/tree/bench/io"
+	cp ../../bench.sh "$dir/tree"
+	cp ../run.py "$dir/tree/bench"
+	cp -r io.h questions.py client floor libuv asio "$dir/tree/bench/io"
+	make -s -C "$dir/tree/bench/io/libuv" clean
+	make -s -C "$dir/tree/bench/io/asio" clean
+	CC=$dir/cc CXX=$dir/cc timeout 60 python3 "$dir/tree/bench/run.py" io --quick \
+		--only echo-tcp:100,line-tcp:100 --p 1 --to "$dir/to" \
+		>"$dir/out" 2>"$dir/err"
+	must $? 'run.py without libraries'
+	for peer in libuv:libuv1-dev asio:libboost-dev; do
+		grep -q "^run.py: ${peer%:*}: .* is missing (package ${peer#*:})" "$dir/err" &&
+		grep -q "^run.py: io/${peer%:*}: not built (package ${peer#*:}): a header" \
+			"$dir/err"
+		must $? "run.py does not name ${peer#*:}"
+	done
+	[ "$(grep -cE '^[a-z]* (echo|line)-tcp:100.cpu_us 1 floor [0-9.]+$' "$dir/to/io.txt")" = 2 ]
+	must $? 'run.py without libraries measures no floor'
+}
+
 for folder in client floor ours; do
 	make -s -C $folder >"$dir/out" 2>"$dir/err"
 	must $? "make -C $folder"
 done
 as_written
 checks
+left_out
+for peer in libuv:libuv1-dev asio:libboost-dev; do
+	folder=${peer%:*}
+	case $folder in
+	libuv)	echo '#include <uv.h>' | ${CC:-cc} -E - ;;
+	asio)	echo '#include <boost/asio.hpp>' | ${CXX:-c++} -x c++ -E - ;;
+	esac >/dev/null 2>&1 || { skip "bench/io/$folder (package ${peer#*:})"; continue; }
+	make -s -C $folder >"$dir/out" 2>"$dir/err"
+	must $? "make -C $folder"
+done
 for server in floor/server ours/server-rr ours/server-ll ours/server-ws \
-	      ours/trust-rr go/server tokio/server; do
+	      ours/trust-rr libuv/server asio/server go/server tokio/server; do
 	if [ -x $server ]; then
 		serves $server
 		refuses $server '' x 'echo tcp 1' 'echo tcp 0 0' 'echo tcp 1 -1' \

@@ -13,7 +13,8 @@
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C
 readme=bench/results/readme.py
-servers='io --only echo-tcp:1000,echo-unix:1000,idle-tcp:16000 --p 1 --rounds 3 --limit 60'
+servers='io --only echo-tcp:100,echo-unix:100,line-tcp:100,idle-tcp:16000 --p 1 --rounds 3
+	--by rr,ws,floor,tokio,go,libuv,asio --limit 150'
 
 main() {
 	if [ "${1:-}" = --plan ]; then
@@ -55,6 +56,8 @@ shown() {
 	# shellcheck disable=SC2086 # words
 	python3 bench/run.py $servers --to "$out.servers" >"$out.log" 2>&1 ||
 		tail -n 3 "$out.log" >&2
+	sed -n 's/^run.py: \(.*\): .* is missing \((.*)\)$/left out: server of \1 \2/p' \
+		"$out.log" >&2
 	set -- "$out.txt"
 	if [ -e "$out.servers/io.txt" ]; then set -- "$@" "$out.servers/io.txt"; fi
 	python3 $readme "$@" | tee "$out.md"

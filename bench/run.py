@@ -138,7 +138,8 @@ def measure(options, todo, table):
         if start + last - began > options.limit:
             say(f"no time for round {turn + 1} of {options.rounds}")
             break
-        todo = [cell for cell in todo if (cell.last or turn) < turn or
+        todo = [cell for cell in todo
+                if (turn if cell.last is None else cell.last) < turn or
                 measure_cell(cell, options, turn, table)]
         write(options, table)
         last = time.monotonic() - start

@@ -44,9 +44,11 @@ GROUPS = {
         "POSIX threads, on all processors": "POSIX"},
 }
 SERVERS = {"usched, rr": "rr", "usched, ws": "ws",
-           "a bare epoll loop": "floor", "tokio": "tokio", "Go": "go"}
-ASKED = {"echo, TCP, us": "echo-tcp:1000.cpu_us",
-         "echo, unix socket, us": "echo-unix:1000.cpu_us",
+           "a bare epoll loop": "floor", "tokio": "tokio", "Go": "go",
+           "libuv": "libuv", "Boost.Asio": "asio"}
+ASKED = {"echo, TCP, us": "echo-tcp:100.cpu_us",
+         "echo, unix socket, us": "echo-unix:100.cpu_us",
+         "lines, TCP, us": "line-tcp:100.cpu_us",
          "idle, bytes": "idle-tcp:16000.bytes"}
 NONE = "no figure"
 DOUBT = 0.25                            # (most - least) / median

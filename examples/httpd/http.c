@@ -146,6 +146,7 @@ static int field(struct http *h, const char *name, const char *colon,
 		return length(h, v, end);
 	if (is(name, colon, "transfer-encoding"))
 		return h->h_codings++ == 0 ? 0 : -400;
+	h->h_expects |= is(name, colon, "expect") && is(v, end, "100-continue");
 	return is(name, colon, "connection") ? connection(h, v, end) : 0;
 }
 

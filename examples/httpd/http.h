@@ -26,6 +26,7 @@ struct http {
 	unsigned char    h_hosts, h_lengths, h_codings;
 	bool             h_minor;	/* HTTP/1.1, not 1.0 */
 	bool             h_begun, h_close;
+	bool             h_expects;	/* the body waits for a 100 (Continue) */
 };
 
 /*

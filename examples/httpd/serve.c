@@ -11,6 +11,7 @@
 #include "httpd.h"
 
 #include <ctype.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -19,7 +20,7 @@
 enum {
 	OUTPUT = 16384,
 	REPLY  = 2048,			/* the longest answer but a file */
-	RATE   = 16 * 1024,		/* bytes a second, at least */
+	RATE   = 16 * 1024,		/* bytes a second, in each -t: see pace() */
 	LINGER = 2			/* seconds, but half of -g at most */
 };
 
@@ -42,10 +43,17 @@ struct conn {
 	int      c_fd, c_file;		/* the latter: to be sent, or -1 */
 	off_t    c_sent, c_left;	/* of c_file */
 	utime_ns c_until;		/* for the request; 0: none is set */
+	int      c_goal;		/* what c_skip must be by then */
 	bool     c_close, c_linger;
 	/* In the frame of answer(). */
 	char    *c_at, *c_end;		/* what has come, and is not answered */
 	char    *c_out, *c_to;		/* answers */
+};
+
+/* How fast a client takes what is sent to it. All is 0 before it has to wait. */
+struct pace {
+	utime_ns p_until;		/* the next look */
+	off_t    p_left;		/* bytes that it had not taken at the last */
 };
 
 /* Which descriptors wait for a request: a cache line for each (atomic). */
@@ -165,6 +173,18 @@ static const char *type_of(const char *path)
 }
 
 /*
+ * Returns whether a part of a path is "..". Clients resolve such parts before they
+ * ask, and a proxy in front may have judged the path by how it begins.
+ */
+static bool climbs(const char *path)
+{
+	for (; (path = strstr(path, "/..")) != NULL; path++)
+		if (path[3] == '/' || path[3] == 0)
+			return true;
+	return false;
+}
+
+/*
  * Answers with a file, and leaves it open to be sent. The kernel lets no part
  * of the path be a link, or lead out of the root.
  */
@@ -203,6 +223,8 @@ static NOINLINE void respond(struct conn *c)
 		reply(c, 200, "Hello, World!");
 	else if (strcmp(path, "/metrics") == 0)
 		reply_metrics(c);
+	else if (climbs(path))
+		reply(c, 404, NULL);
 	else
 		reply_file(c, path);
 }
@@ -210,6 +232,17 @@ static NOINLINE void respond(struct conn *c)
 static bool stops(void)
 {
 	return __atomic_load_n(&stopping, __ATOMIC_RELAXED);
+}
+
+/*
+ * Returns whether the client asks before it sends a body, of which no byte has
+ * come. No answer depends on a body, so the client is not told to go on. It may
+ * send the body or not. As this leaves open where the next request would begin,
+ * the connection ends after the answer (RFC 9110, 10.1.1).
+ */
+static bool asks_first(const struct http *h, bool has_more)
+{
+	return h->h_expects && h->h_minor && h->h_body > 0 && !has_more;
 }
 
 /*
@@ -225,7 +258,7 @@ static bool next(struct conn *c)
 	nr = nr < c->c_skip ? nr : c->c_skip;
 	c->c_at   += nr;
 	c->c_skip -= nr;
-	c->c_until = nr > 0 ? 0 : c->c_until;
+	c->c_until = nr > 0 && c->c_skip <= c->c_goal ? 0 : c->c_until;
 	if (c->c_skip > 0 || c->c_at == c->c_end)
 		return false;
 	rc = http_parse(h, c->c_at, c->c_end - c->c_at);
@@ -233,7 +266,8 @@ static bool next(struct conn *c)
 		return fail(c, rc < 0 ? -rc : 413);
 	if (rc == 0)
 		return false;
-	c->c_close = h->h_close || !h->h_minor;
+	c->c_close = h->h_close || !h->h_minor ||
+		asks_first(h, c->c_at + rc < c->c_end);
 	if (!c->c_close && stops() && c->c_at + rc + h->h_body >= c->c_end)
 		c->c_close = c->c_linger = true;
 	respond(c);
@@ -244,18 +278,54 @@ static bool next(struct conn *c)
 	return !c->c_close;
 }
 
+/*
+ * Waits until the client may take more; left bytes are still to be sent. False:
+ * it is too slow. In each -t seconds it has to take RATE * -t bytes. Such bytes
+ * were acknowledged by its kernel. To count what this kernel takes would not do:
+ * it takes more only when a third of its buffer is free, which may be megabytes.
+ */
+static bool pace(const struct conn *c, struct pace *p, off_t left)
+{
+	bool first = p->p_until == 0;
+	int rc = first ? -ETIMEDOUT : u_wait_fd(c->c_fd, UWRITE, p->p_until);
+	int queued = 0;
+	off_t before = p->p_left;
+
+	if (rc != -ETIMEDOUT)
+		return rc == 0;
+	(void)ioctl(c->c_fd, TIOCOUTQ, &queued);
+	p->p_left  = left + queued;
+	p->p_until = uafter(number[TIME] * UTIME_S);
+	return first || before - p->p_left >= RATE * number[TIME];
+}
+
 /* Sends the answers. False: the client does not take them. */
 static bool flush(struct conn *c)
 {
 	int flags = c->c_left > 0 ? MSG_MORE : 0;
-	utime_ns until = uafter(number[TIME] * UTIME_S);
+	struct pace p = { 0, 0 };
 	char *at = c->c_out;
 	ssize_t n = 0;
 
-	for (; n >= 0 && at < c->c_to; at += n)
-		n = u_send(c->c_fd, at, c->c_to - at, flags, until);
+	for (; n >= 0 && at < c->c_to; at += n) {
+		n = u_send(c->c_fd, at, c->c_to - at, flags, UNOW);
+		if (n == -EAGAIN && pace(c, &p, c->c_to - at))
+			n = 0;
+	}
 	c->c_to = c->c_out;
 	return n >= 0;
+}
+
+/*
+ * Gives -t seconds for a head, or a body. Of a long body RATE * -t bytes must come
+ * by then, so a client that sends a byte now and then is not waited for.
+ */
+static void start_period(struct conn *c)
+{
+	long goal = c->c_skip - RATE * number[TIME];
+
+	c->c_goal  = goal > 0 ? goal : 0;
+	c->c_until = uafter(number[TIME] * UTIME_S);
 }
 
 /* Answers what has come, as far as the next file. False: the end. */
@@ -286,7 +356,7 @@ static NOINLINE bool answer(struct conn *c, int what)
 	if (c->c_in_nr == 0 && c->c_skip == 0)
 		c->c_until = 0;
 	else if (c->c_until == 0)
-		c->c_until = uafter(number[TIME] * UTIME_S);
+		start_period(c);
 	c->c_linger |= c->c_close && (c->c_in_nr > 0 || c->c_skip > 0);
 	if (c->c_in_nr > 0)
 		c->c_in = malloc(c->c_in_nr);
@@ -297,12 +367,15 @@ static NOINLINE bool answer(struct conn *c, int what)
 /* Sends a file. False: the client does not take it. */
 static bool send_file(struct conn *c)
 {
-	utime_ns until = uafter((number[TIME] + c->c_left / RATE) * UTIME_S);
+	struct pace p = { 0, 0 };
 	ssize_t n = 1;
 
-	for (; n > 0 && c->c_left > 0; c->c_left -= n > 0 ? n : 0)
-		n = u_sendfile(c->c_fd, c->c_file, &c->c_sent, c->c_left,
-			       until);
+	while (n > 0 && c->c_left > 0) {
+		n = u_sendfile(c->c_fd, c->c_file, &c->c_sent, c->c_left, UNOW);
+		c->c_left -= n > 0 ? n : 0;
+		if (n == -EAGAIN && pace(c, &p, c->c_left))
+			n = 1;
+	}
 	close(c->c_file);
 	c->c_file = -1;
 	return n > 0;					/* 0: it was cut */

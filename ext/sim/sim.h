@@ -179,6 +179,7 @@ struct sim_socket_ops {
 	int     (*s_option_get)(struct sim_file *f, int level, int name,
 				void *value, socklen_t *n);
 	int     (*s_readable)(struct sim_file *f);	/* FIONREAD */
+	int     (*s_queued)(struct sim_file *f);	/* TIOCOUTQ; or NULL */
 	int     (*s_unlisten)(struct sim_file *f);	/* takes no newcomers */
 	/* Begins a close. How long that may wait, while f_lingers; NULL: never. */
 	utime_ns (*s_linger)(struct sim_file *f);

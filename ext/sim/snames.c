@@ -425,6 +425,9 @@ NAME(int, ioctl, (int fd, unsigned long command, ...))
 		f->f_flags = (f->f_flags & ~O_NONBLOCK) | (*arg ? O_NONBLOCK : 0);
 	else if (command == FIONREAD && f->f_ops->o_socket != NULL)
 		rc = f->f_ops->o_socket->s_readable(f);
+	else if (command == TIOCOUTQ && f->f_ops->o_socket != NULL &&
+		 f->f_ops->o_socket->s_queued != NULL)
+		*arg = f->f_ops->o_socket->s_queued(f);
 	else
 		usim_fail("ioctl(%#lx) is not simulated", command);
 	if (command == FIONREAD && rc >= 0)

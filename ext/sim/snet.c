@@ -1391,6 +1391,15 @@ static int inet_readable(struct sim_file *f)
 		k->k_first != NULL ? (int)k->k_first->j_size : 0;
 }
 
+/* What the other program has not read counts as not acknowledged. */
+static int inet_queued(struct sim_file *f)
+{
+	const struct end *k = (const struct end *)f;
+
+	return k->k_state != CONNECTED ? 0 :
+		(int)k->k_connection->c_flow[k->k_side].g_bytes;
+}
+
 static int inet_unlisten(struct sim_file *f)
 {
 	struct end *k = (struct end *)f;
@@ -1404,7 +1413,8 @@ static int inet_unlisten(struct sim_file *f)
 static const struct sim_socket_ops inet_ops = {
 	inet_bind, inet_listen, inet_accept, inet_connect, inet_connected,
 	inet_shutdown, inet_name, inet_peer, inet_send, inet_receive,
-	inet_option, inet_option_get, inet_readable, inet_unlisten, inet_linger
+	inet_option, inet_option_get, inet_readable, inet_queued, inet_unlisten,
+	inet_linger
 };
 
 static const struct sim_file_ops stream_ops = {

@@ -812,7 +812,7 @@ static int local_unlisten(struct sim_file *f)
 static const struct sim_socket_ops local_ops = {
 	local_bind, local_listen, local_accept, local_connect, local_connected,
 	local_shutdown, local_name, local_peer, local_send, local_receive,
-	local_option, local_option_get, local_readable, local_unlisten, NULL
+	local_option, local_option_get, local_readable, NULL, local_unlisten, NULL
 };
 
 static const struct sim_file_ops stream_ops = {

@@ -4,7 +4,7 @@
 # ones by their status; it goes to no file outside of its root; it keeps its
 # limits; and its stop loses no answer. So it does in the hard mode, too, where
 # each thread that blocks is evicted. Its parser finds the same in a head however
-# it is cut. It has at most 900 lines, the parser 260. Planted bugs are found.
+# it is cut. It has at most 960 lines, the parser 260. Planted bugs are found.
 #
 # CC is the compiler, CFLAGS are more options for it. FUZZ_SECONDS: for the
 # parser.
@@ -53,7 +53,7 @@ checked() { # name of the build
 
 lines() {
 	cat examples/httpd/*.[ch] | wc -l
-	[ "$(cat examples/httpd/*.[ch] | wc -l)" -le 900 ] &&
+	[ "$(cat examples/httpd/*.[ch] | wc -l)" -le 960 ] &&
 		[ "$(cat $parser ${parser%c}h | wc -l)" -le 260 ]
 }
 
@@ -88,7 +88,7 @@ found() { # name
 	! checked "$1" && grep -q ^FAIL "$dir/$1.log"
 }
 
-try '900 lines' lines
+try '960 lines' lines
 try 'builds' build plain -O2
 try 'builds, hard' build hard -O1 -DUSCHED_HARD
 if command -v python3 >/dev/null; then
@@ -99,6 +99,18 @@ if command -v python3 >/dev/null; then
 	# A way out of the root.
 	try 'plant' plant_server root $serve 's/0, BENEATH | NO_LINKS/0, 0/' \
 		escapes
+	# A path that leads back into the root.
+	try 'plant' plant_server climbs $serve 's/else if (climbs(path))/else if (0)/' \
+		escapes
+	# A client that asks before it sends, and is waited for.
+	try 'plant' plant_server expects $serve 's/return h->h_expects .*/return false;/' \
+		expect
+	# A client that takes nothing, and is waited for.
+	try 'plant' plant_server silent $serve 's/return first || .*/return true;/' \
+		times
+	# Steady clients that are taken for silent: to take, and to send.
+	try 'plant' plant_server queue $serve 's/^.*ioctl(c->c_fd, TIOCOUTQ.*//' steady
+	try 'plant' plant_server goal $serve 's/goal > 0 ? goal : 0/0/' steady
 	# Places for each processor.
 	try 'plant' plant_server each $main \
 		's/share = &places/limit = (number[CONNS] + nr - 1) \/ nr/' \
@@ -136,7 +148,8 @@ for run in plain hard; do
 	fi
 done
 if command -v python3 >/dev/null; then
-	for bug in close root each held backlog open says late; do
+	for bug in close root climbs expects silent queue goal each held backlog open \
+			says late; do
 		try "planted: $bug" found $bug
 	done
 fi

@@ -164,7 +164,9 @@ def check_escapes(server):
                  'outside', '/link', '/up/outside', '/absolute', '/inside',
                  '//..//outside', '/sub/..', '/fifo', '/sub', '/none',
                  '/small/', '/small/x', '/' + 300 * 'x', '/..;/outside',
-                 '/%252e%252e/outside', '/.../outside', '/\\..\\outside']:
+                 '/%252e%252e/outside', '/.../outside', '/\\..\\outside',
+                 '/sub/../small', '/sub/%2e%2e%2fsmall', '/sub/deep/../../small',
+                 '/sub/deep/../x.css', '/none/../small']:
         got = ask(server, request(path))
         wanted = [400] if '\\' in path else [404]
         check('escape ' + path[:40], statuses(got) == wanted, statuses(got))
@@ -305,6 +307,59 @@ def check_good(server):
     check('nothing', ask(server, b'') == [])
 
 
+# A client that asks before it sends a body is answered, and the connection ends:
+# it may send the body or not, and no part of it is taken for a request.
+def check_expect(server):
+    def asks(length, method='GET', version='1.1'):
+        return request('/plaintext', 'Expect: 100-Continue', 'Content-Length: %d' %
+                       length, method=method, version=version)
+    for text, status in ((asks(99), 200), (asks(99, method='POST'), 405),
+                         (asks(99, version='1.0'), 200)):
+        with server.dial() as s:
+            s.sendall(GET + text)
+            got, _ = read_answers(s, 2)
+            check('expects', statuses(got) == [200, status] and
+                  got[1].fields.get('connection') == 'close', statuses(got))
+            try:
+                s.sendall(GET)
+                end = s.recv(1)
+            except OSError as error:
+                end = error
+            check('expects, then the end', end == b'', end)
+    got = ask(server, asks(5) + b'Hello' + GET + asks(0) + GET)
+    check('expects, and sends', statuses(got) == 4 * [200], statuses(got))
+
+
+# Who takes, or sends, at a good rate may be as slow as that. The buffers of the
+# kernel must not hide it.
+def check_steady():
+    server = Server('-t', '2')
+    with open(root + '/long', 'wb') as f:
+        f.truncate(12 << 20)
+    with socket.socket() as reader, server.dial() as writer:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        reader.connect(('127.0.0.1', server.port))
+        reader.settimeout(10)
+        reader.sendall(request('/long', 'Connection: close'))
+        writer.sendall(body(b'Content-Length: %d' % (20 << 15)))
+        got, reset = 0, None
+        try:
+            for _ in range(20):
+                got += len(reader.recv(1 << 16))
+                writer.sendall(bytes(1 << 15))
+                time.sleep(0.25)
+            writer.sendall(LAST)
+            more = b'x'
+            while more:
+                more = reader.recv(1 << 20)
+                got += len(more)
+        except OSError as error:
+            reset = error
+        check('a steady reader', got > 12 << 20, got, reset)
+        check('a steady writer', statuses(read_answers(writer)[0]) == [405, 200])
+    server.stop('steady')
+
+
 # A client that takes its answers late gets all of them.
 def check_slow_reader(server):
     for text, nr in (request('/large'), 16), (GET, 60000):
@@ -346,6 +401,22 @@ def check_last(server):
         check('the last answer', got == [413] and end == b'', got, end)
 
 
+# Sends bytes of a body now and then. Returns whether the connection ends meanwhile.
+def drips(s):
+    s.settimeout(0.1)
+    for _ in range(60):
+        try:
+            s.sendall(b'x')
+            while s.recv(4096):
+                pass
+            return True
+        except socket.timeout:
+            pass
+        except OSError:
+            return True
+    return False
+
+
 def check_times():
     server = Server('-t', '1', '-k', '2')
     with server.dial() as slow, server.dial() as idle, server.dial() as bad, \
@@ -365,13 +436,16 @@ def check_times():
         check('a slow body', statuses(read_answers(bad)[0]) == [405])
         check('idle ends', idle.recv(1) == b'')
         check('not too early', time.time() - begun >= 1.9)
-        # The first file alone may take a second, and 64 for its length.
-        for _ in range(100):
+        with server.dial() as drip:
+            drip.sendall(body(b'Content-Length: 99'))
+            check('a body by drops ends', drips(drip))
+        # Who takes nothing goes, however much there is to take.
+        for _ in range(200):
             left = metrics(server)['httpd_connections']
-            if left == '2':
+            if left == '1':
                 break
             time.sleep(0.05)
-        check('others go on', left == '2', left)
+        check('who reads nothing goes', left == '1', left)
     server.stop('times')
 
 
@@ -692,6 +766,7 @@ def main():
     check_bad(server)
     check_files(server, files)
     check_escapes(server)
+    check_expect(server)
     check_slow_reader(server)
     check_last(server)
     check_gone(server)
@@ -710,6 +785,7 @@ def main():
     check_stop_late()
     check_hand_over()
     check_times()
+    check_steady()
     check_grace()
     check_options()
     print('%d passed, %d failed' % (passed, failed))

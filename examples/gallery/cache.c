@@ -14,6 +14,7 @@
 
 #include <usched/all.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -60,27 +61,35 @@ static void put_string(struct conn *c, const char *at, size_t len)
 	put(c, "\r\n");
 }
 
-/* Reads a number. False: it is none. */
+/* Reads a number. False: it is none, or does not fit. */
 static bool number(int n, long long *to)
 {
 	const struct resp_arg *a = &request.r_arg[n];
 	const char *at = a->a_at, *end = at + a->a_len;
 	bool minus = at < end && *at == '-';
+	unsigned long long nr = 0, most = (unsigned long long)LLONG_MAX + minus;
+	unsigned digit;
 
-	at += minus;
-	for (*to = 0; at < end && (unsigned)(*at - '0') < 10 &&
-	     *to < UNEVER / 20; at++)
-		*to = *to * 10 + (*at - '0');
-	*to = minus ? -*to : *to;
-	return at == end && a->a_len > minus;
+	for (at += minus; at < end; at++) {
+		digit = (unsigned)(*at - '0');
+		if (digit > 9 || nr > (most - digit) / 10)
+			return false;
+		nr = nr * 10 + digit;
+	}
+	*to = (long long)(minus ? -nr : nr);
+	return a->a_len > minus;
 }
 
-/* Makes a point in time of a length in units. False: it is too far. */
+/*
+ * Makes a point in time of a length in units. False: it is too far, or lies so far
+ * back that it has no number of ms, which Redis refuses, too.
+ */
 static bool from_now(long long length, utime_ns unit, utime_ns *end)
 {
 	utime_ns now = unow();
 
-	if (length > (UNEVER - 1 - now) / unit)
+	if (length > (UNEVER - 1 - now) / unit ||
+	    length < LLONG_MIN / (unit / UTIME_MS))
 		return false;
 	*end = length > 0 ? now + length * unit : now;
 	return true;

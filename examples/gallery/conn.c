@@ -54,6 +54,32 @@ void conn_print(struct conn *c, const char *format, ...)
 	conn_put(c, text, nr < (int)sizeof text ? nr : (int)sizeof text - 1);
 }
 
+/* Returns whether no more bytes will come, though some may be left to read. */
+static bool has_ended(int fd)
+{
+	struct pollfd f = { .fd = fd, .events = POLLRDHUP };
+
+	return u_poll(&f, 1, UNOW) > 0;
+}
+
+/*
+ * Requests that have come meanwhile are left where they are, so this client makes
+ * no event any more, and is looked at each second.
+ */
+int conn_ended(struct conn *c, utime_ns until)
+{
+	int rc = u_wait_fd(c->c_fd, UREAD, until);
+	utime_ns then;
+
+	while (rc == 0 && !has_ended(c->c_fd)) {
+		then = uafter(UTIME_S);
+		rc = u_sleep(then < until ? then : until);
+		if (rc == 0 && then >= until)
+			rc = -ETIMEDOUT;
+	}
+	return rc;
+}
+
 /* Makes room for more of a request. It grows with what has come. */
 static bool grow(struct conn *c)
 {

@@ -15,6 +15,10 @@
  * the heap, in at most twice its bytes, whatever length it has announced. The
  * rest must come within CONN_TIME. A client that does not read its answers holds
  * a buffer for CONN_TIME at most, and its further requests are not read.
+ *
+ * The place of a client that has gone is free at once, also while its thread waits
+ * for something else: see conn_ended(). A client that has shut its writing side
+ * looks the same. It gets its answers, but waits for nothing.
  */
 
 #define _GNU_SOURCE	1
@@ -85,5 +89,12 @@ void conn_serve(int fd, const struct program *p);
 void conn_put(struct conn *c, const void *bytes, size_t nr);
 void conn_print(struct conn *c, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/*
+ * For p_later(): waits until the client sends no more. 0: it has closed its
+ * connection, or shut its side; or an error of u_wait_fd(). To end this wait for
+ * another reason, begin a scope before it, and cancel the scope.
+ */
+int conn_ended(struct conn *c, utime_ns until);
 
 #endif /* CONN_H */

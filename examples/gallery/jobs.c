@@ -11,9 +11,16 @@
  *
  * Otherwise the answer is "error" and why. A client has one job at a time. If it
  * goes without "done", its job is due again, so a job is done at least once.
- * Jobs are in memory, and do not outlive the server.
+ * Jobs are in memory, and do not outlive the server. A client that sends no more
+ * does not wait: it has "none" at once.
  *
  * All of the timing is sleeper(): a thread that sleeps, and then queues its job.
+ *
+ * A thread that takes waits for two things: a job, and the end of its client. The
+ * second is a wait for the descriptor, in a scope. A thread that has a job for it
+ * leaves the job in its struct taker, and cancels the scope. So neither is
+ * lost: a job that comes when the client has gone is found there, and is due again.
+ * While there are takers, no job is due.
  */
 #include "conn.h"
 
@@ -34,19 +41,51 @@ struct job {
 	char        j_text[];
 };
 
+/* A thread that waits for a job. On the heap, as its stack may be elsewhere. */
+struct taker {
+	struct taker  *t_next, **t_at;	/* in the queue, until there is t_job */
+	struct uscope *t_scope;
+	struct job    *t_job;
+};
+
 static struct job *first, **last;	/* due */
-static struct usem due;			/* counts them */
+static struct taker *takers, **last_taker;
 static long sleeping, due_nr, taken;
 static long long ids;
 static size_t used, most;
 
+static void join(struct taker *t)
+{
+	t->t_at = last_taker;
+	*last_taker = t;
+	last_taker = &t->t_next;
+}
+
+static void leave(struct taker *t)
+{
+	*t->t_at = t->t_next;
+	if (t->t_next != NULL)
+		t->t_next->t_at = t->t_at;
+	else
+		last_taker = t->t_at;
+}
+
+/* Gives a job that is due to the thread that has waited longest, or queues it. */
 static void push(struct job *j)
 {
+	struct taker *t = takers;
+
+	if (t != NULL) {
+		leave(t);
+		t->t_job = j;
+		taken++;
+		uscope_cancel(t->t_scope);
+		return;
+	}
 	j->j_next = NULL;
 	*last = j;
 	last = &j->j_next;
 	due_nr++;
-	(void)usem_post(&due);
 }
 
 static struct job *pop(void)
@@ -56,6 +95,7 @@ static struct job *pop(void)
 	first = j->j_next;
 	last = first == NULL ? &first : last;
 	due_nr--;
+	taken++;
 	return j;
 }
 
@@ -114,17 +154,38 @@ static void put_job(struct conn *c, const char *at, const char *end)
 	conn_print(c, "put %lld\n", ++ids);
 }
 
+/* Waits for a job until its time, or its client, has ended. 0 or -errno. */
+static int await(struct conn *c, struct job **j)
+{
+	struct taker *t = calloc(1, sizeof *t);
+	int rc = t != NULL ? uscope_begin(&t->t_scope, UNEVER) : -ENOMEM;
+
+	if (rc == 0) {
+		join(t);
+		(void)conn_ended(c, c->c_later_until);
+		if (t->t_job == NULL)
+			leave(t);
+		(void)uscope_end(&t->t_scope);
+		*j = t->t_job;
+	}
+	free(t);
+	return rc;
+}
+
 /* Waits with no buffers: see await() in conn.c. */
 static void later(struct conn *c)
 {
-	struct job *j;
+	struct job *j = NULL;
+	int rc = 0;
 
-	if (usem_wait(&due, c->c_later_until) != 0) {
-		conn_print(c, "none\n");
+	if (first != NULL)
+		j = pop();
+	else
+		rc = await(c, &j);
+	if (j == NULL) {
+		conn_print(c, rc == 0 ? "none\n" : "error no memory to wait\n");
 		return;
 	}
-	j = pop();
-	taken++;
 	c->c_held = j;
 	conn_print(c, "job %lld ", j->j_id);
 	conn_put(c, j->j_text, j->j_len);
@@ -207,7 +268,8 @@ static int start(size_t bytes)
 {
 	first = NULL;
 	last  = &first;
-	due   = (struct usem)USEM(0);
+	takers = NULL;
+	last_taker = &takers;
 	sleeping = due_nr = taken = 0;
 	ids  = 0;
 	used = 0;

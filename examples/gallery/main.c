@@ -4,6 +4,9 @@
 #include "conn.h"
 #include <usched/all.h>
 
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <signal.h>
 #include <unistd.h>
@@ -26,6 +29,27 @@ static void die(const char *what, int rc)
 {
 	fprintf(stderr, "%s: %s: %s\n", program->p_name, what, strerror(-rc));
 	exit(1);
+}
+
+/*
+ * A host that has crashed closes no connection. So the kernel asks clients that say
+ * nothing for a minute, and the place of a host that does not answer, and its job,
+ * come back in two. Connections have this from the listener.
+ */
+static void keep_alive(int fd)
+{
+	static const int option[][3] = {
+		{ SOL_SOCKET,  SO_KEEPALIVE,  1 },
+		{ IPPROTO_TCP, TCP_KEEPIDLE,  60 },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, 20 },
+		{ IPPROTO_TCP, TCP_KEEPCNT,   3 }
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof option / sizeof option[0]; i++)
+		if (setsockopt(fd, option[i][0], option[i][1], &option[i][2],
+			       sizeof option[i][2]) != 0)
+			die("keep-alive", -errno);
 }
 
 static void options(int argc, char **argv)
@@ -62,6 +86,7 @@ static void run(void *arg)
 		.sv_fd = u_listen_tcp("127.0.0.1", port, 0, 0) };
 	if (server.sv_fd < 0)
 		die("port", server.sv_fd);
+	keep_alive(server.sv_fd);
 	if ((rc = program->p_start((size_t)mebibytes << 20)) != 0 ||
 	    (rc = uscope_begin(&serving, UNEVER)) != 0 ||
 	    (rc = uscope_go(serving, userve, &server)) != 0 ||

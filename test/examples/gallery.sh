@@ -134,6 +134,9 @@ try 'plant' plant slow cache conn.c 's/c->c_until = uafter(CONN_TIME)/c->c_until
 try 'plant' plant waits jobs conn.c 's/utime_ns until = uafter(CONN_TIME)/utime_ns until = UNEVER/'
 try 'plant' plant back jobs jobs.c 's/^	push(c->c_held);//'
 try 'plant' plant room jobs jobs.c 's/^	used -= bytes_of.*//'
+try 'plant' plant gone jobs conn.c 's/while (rc == 0 && !has_ended(c->c_fd))/while (rc == 0)/'
+try 'plant' plant behind jobs conn.c 's/.events = POLLRDHUP/.events = POLLIN/'
+try 'plant' plant past cache cache.c 's/length < LLONG_MIN.*/false)/'
 try 'hosts' hosts $gallery hosts
 try 'simulated' simulated
 try 'simulated, planted: values have no end' plant_hosts ends store.c \
@@ -144,7 +147,7 @@ wait
 for run in cache cache.hard jobs jobs.hard; do
 	try "$run" checked $run
 done
-for bug in refs split sweep long slow waits back room; do
+for bug in refs split sweep long slow waits back room gone behind past; do
 	try "planted: $bug" found $bug
 done
 counted

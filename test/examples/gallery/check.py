@@ -59,13 +59,20 @@ def read(s, nr=1 << 30):
     return data
 
 
-# Sends pieces, says that no more come, and reads all.
-def ask(server, *pieces):
+# Sends pieces, says that no more come, and reads all. lines: of answers, for which the
+# server may wait only until it hears that no more come.
+def ask(server, *pieces, lines=0):
     with server.dial() as s:
         for piece in pieces:
             s.sendall(piece)
+        data = b''
+        while data.count(b'\n') < lines:
+            more = read(s, 1)
+            data += more
+            if len(more) != 1:
+                return data
         s.shutdown(socket.SHUT_WR)
-        return read(s)
+        return data + read(s)
 
 
 def resp(*words):
@@ -314,8 +321,20 @@ def check_cache(server):
             (('SET', 'a', 'b', 'EX', '1x'), 'not an integer'),
             (('SET', 'a', 'b', 'EX', '-1'), 'invalid expire'),
             (('SET', 'a', 'b', 'EX', '9' * 18), 'in'),
-            (('EXPIRE', 'a', '9' * 30), 'in'), (('EXPIRE', 'a', ''), 'not an')):
+            (('EXPIRE', 'a', '9' * 30), 'not an'), (('EXPIRE', 'a', ''), 'not an'),
+            (('EXPIRE', 'a', '-'), 'not an'),
+            (('EXPIRE', 'a', '9223372036854775808'), 'not an'),
+            (('EXPIRE', 'a', '-9223372036854775809'), 'not an'),
+            (('EXPIRE', 'a', '9223372036854775807'), 'invalid expire'),
+            (('EXPIRE', 'a', '-9223372036854775808'), 'invalid expire'),
+            (('EXPIRE', 'a', '-9223372036854776'), 'invalid expire')):
         error(resp(*words), text)
+    got = ask(server, resp('SET', 'e', 1), resp('EXPIRE', 'e', -1 << 63),
+              resp('EXPIRE', 'e', -(1 << 63) // 1000), resp('GET', 'e'),
+              resp('EXPIRE', 'e', -((1 << 63) // 1000)), resp('GET', 'e'))
+    check('a negative end', re.fullmatch(
+        rb'\+OK\r\n(-ERR invalid expire time .*\r\n){2}\$1\r\n1\r\n:1\r\n\$-1\r\n',
+        got), got)
     for request, text in (
             (b'GET a\r\n', "expected '*'"), (b'*x\r\n', 'invalid multibulk'),
             (b'*-1\r\n', 'invalid multibulk'), (b'*1025\r\n', 'invalid multibulk'),
@@ -384,7 +403,7 @@ def check_jobs(server):
 
     def right(got):
         return fixed.fullmatch(got) is not None
-    got = ask(server, stream)
+    got = ask(server, stream, lines=13)
     check('whole', right(got), got)
     with Good(server), server.dial() as s:
         for at in range(1, len(stream)):
@@ -401,19 +420,19 @@ def check_jobs(server):
             check('cut anywhere', True)
     # By due time, not by the order of put.
     got = ask(server, b'put 300 c\nput 100 a\nput 200 b\n' +
-              b'take 20000\ndone\n' * 3)
+              b'take 20000\ndone\n' * 3, lines=9)
     check('in order', re.findall(rb'job \d+ (.)', got) == [b'a', b'b', b'c'], got)
     begun = time.time()
-    ask(server, b'put 400 late\ntake 20000\ndone\n')
+    ask(server, b'put 400 late\ntake 20000\ndone\n', lines=3)
     check('never early', time.time() - begun >= 0.4)
     # Takers that go give jobs back.
-    ask(server, b'put 0 again\ntake 20000\n')
+    ask(server, b'put 0 again\ntake 20000\n', lines=2)
     with server.dial() as s:
         s.sendall(b'take 20000\ntake 20000\n')
         got = read(s, 39)
         check('is due again', b' again\nerror done comes' in got, got)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
-    got = ask(server, b'take 20000\ndone\ncount\n')
+    got = ask(server, b'take 20000\ndone\ncount\n', lines=3)
     check('after a reset, too', b' again\n' in got and b'count 0 0 0' in got, got)
     # A taker that goes while it waits.
     for i in range(50):
@@ -421,11 +440,11 @@ def check_jobs(server):
             s.sendall(b'take 500\n')
     got = ask(server, b'put 1 x\n')
     time.sleep(1)
-    got = ask(server, b'take 20000\ndone\ncount\n')
+    got = ask(server, b'take 20000\ndone\ncount\n', lines=3)
     check('no job is lost', b' x\n' in got and got.endswith(b'count 0 0 0\n'), got)
     long = b'put 0 ' + b'x' * 4089
-    check('the longest line', ask(server, long + b'\ntake 20000\ndone\n').count(b'x')
-          == 4089)
+    check('the longest line', ask(server, long + b'\ntake 20000\ndone\n', lines=3)
+          .count(b'x') == 4089)
     check('too long', ask(server, long + b'yy' * 9000).startswith(b'error a line'))
     # Several takers, each job once.
     with Good(server):
@@ -474,7 +493,7 @@ def pipeline_jobs(server):
     check('each in less than 500 bytes', each < 500 or few, each)
     with Good(server):
         check('and others do not wait', b' now\n' in
-              ask(server, b'put 1 now\ntake 20000\ndone\n'))
+              ask(server, b'put 1 now\ntake 20000\ndone\n', lines=3))
 
 
 def limits_jobs():
@@ -483,14 +502,79 @@ def limits_jobs():
     fits = got.count(b'put ')
     check('memory has an end', 1000 < fits < 5000 and
           got.count(b'error no memory') == 6000 - fits, fits)
-    ask(server, b'take 20000\ndone\n' * fits)
+    ask(server, b'take 20000\ndone\n' * fits, lines=2 * fits)
     check('room again', ask(server, b'put 0 x\n').startswith(b'put '))
     server.stop()
+    takers()
+
+
+# Clients that wait for a job, and go in each way, give up their places.
+def takers():
+    server = Server('-c', '20')
+    for way in 'close', 'reset', 'requests behind':
+        held = [server.dial() for _ in range(20)]
+        for s in held:
+            s.sendall(b'take 3600000\n')
+        time.sleep(0.3)
+        for s in held:
+            if way == 'reset':
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                             struct.pack('ii', 1, 0))
+            if way == 'requests behind':
+                s.sendall(b'count\n')
+            s.close()
+        check('places after ' + way, ask(server, b'count\n') == b'count 0 0 0\n')
+        if failed:                          # each wait below would take its 20 s
+            server.process.kill()
+            return
+    check('half closed', ask(server, b'take 3600000\ncount\n') ==
+          b'none\ncount 0 0 0\n')
+    # Who goes may have been given a job, or not.
+    with server.dial() as s:
+        s.sendall(b'take 3600000\n')
+        time.sleep(0.3)
+        s.sendall(b'count\n')
+    check('given to who has gone', b' x\n' in ask(
+        server, b'put 0 x\n', b'take 20000\ndone\n', lines=3))
+    for i in range(100):
+        with server.dial() as s:
+            s.sendall(b'take 3600000\n')
+            ask(server, b'put 1 %d\n' % i)
+            time.sleep(random.randrange(30) / 10000)
+    got = ask(server, b'take 20000\ndone\n' * 100 + b'count\n', lines=201)
+    check('none is lost', got.endswith(b'count 0 0 0\n') and sorted(map(int, re.findall(
+        rb'job \d+ (\d+)', got))) == list(range(100)), got)
+    # Requests behind a take do not end it; who came first is first.
+    with server.dial() as a, server.dial() as b, server.dial() as late:
+        for s, wait in (a, 20000), (b, 20000), (late, 1200):
+            s.sendall(b'take %d\n' % wait)
+            time.sleep(0.1)
+            s.sendall(b'done\n')
+        time.sleep(0.3)
+        check('none in time', read(late, 28) == b'none\nerror no job was taken\n')
+        ask(server, b'put 0 first\n')
+        check('the first', b' first\ndone' in read(a, 20))
+        ask(server, b'put 0 second\n')
+        check('the second', b' second\ndone' in read(b, 20))
+    server.stop()
+
+
+# The kernel asks whether the host of a silent client is there.
+def check_alive(server):
+    with server.dial() as s:
+        at = '%04X' % server.port
+        ask(server, b'\n')
+        with open('/proc/net/tcp') as f:
+            rows = [row.split() for row in f]
+        timers = [row[5] for row in rows if row[1].endswith(':' + at) and
+                  row[2].endswith(':%04X' % s.getsockname()[1])]
+        check('keep-alive', len(timers) == 1 and timers[0].startswith('02:'), timers)
 
 
 random.seed(33)
 server = Server()
 globals()['check_' + kind](server)
+check_alive(server)
 server.stop()
 globals()['limits_' + kind]()
 print('%d passed, %d failed' % (passed, failed))

@@ -46,7 +46,7 @@
 #define UEVENTS_MOST	256	/* events of a wait */
 #define UEVENTS_LAST	4	/* in a mask: no more bytes will come */
 #define UEVENTS_OTHER	8	/* alone in a mask: fd is another file now */
-#define UEVENTS_URGENT	16	/* armed with UREAD, and reported as such */
+#define UEVENTS_URGENT	16	/* armed with UREAD, and reported with it */
 #define UEVENTS_NEW	32	/* it is probably not armed */
 #define UEVENTS_FD_BITS	24	/* of a number: upoll.c knows no larger */
 /* Mask of a generation, which fits into a pointer. */
@@ -178,6 +178,7 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 				 ((1 << UEVENTS_FD_BITS) - 1)),
 		      (e & in ? UREAD : 0) |
 		      (e & (EPOLLOUT | any) ? UWRITE : 0) |
+		      (e & EPOLLPRI ? UEVENTS_URGENT : 0) |
 		      (e & (EPOLLRDHUP | any) ? UEVENTS_LAST : 0),
 		      list[i].data.u64 >> UEVENTS_FD_BITS);
 	}

@@ -11,7 +11,10 @@
  *
  * Each read tries before it waits, also after a short read: packets in a pipe,
  * bytes that came with descriptors, and urgent bytes make a read short while more
- * is there. So no read waits for bytes that are there.
+ * is there. So no read waits for bytes that are there. But a read of an owned stream
+ * (upoll.c) waits first, if the last has left nothing: bytes that came since are an
+ * event, which the next look finds. Each read tries a last time at its deadline, so
+ * that bytes which came before it are not lost behind threads that compute.
  *
  * The tries are functions of their own, out of line: errno belongs to the native
  * thread, and after a wait the thread may run on another.
@@ -55,7 +58,7 @@ static bool again(ssize_t rc)
 /* Waits for another attempt. 0; 1: fd is always ready; or -errno. */
 static NOINLINE int wait_for(int fd, int what, utime_ns until)
 {
-	return upoll_wait(fd, what, until);
+	return upoll_wait(fd, what, until, true);
 }
 
 #if defined(POLLRDHUP)
@@ -77,10 +80,14 @@ static bool is_shut(int fd)
 }
 #endif
 
-/* Waits for another attempt to read. 1: also if fd is shut, so it is the last. */
-static NOINLINE int wait_to_read(int fd, utime_ns until)
+/*
+ * Waits for another attempt to read. The wait before has returned last. 1: also if
+ * fd is shut, so it is the last; UPOLL_AGAIN.
+ */
+static NOINLINE int wait_to_read(int fd, utime_ns until, int last)
 {
-	return is_shut(fd) ? 1 : upoll_wait(fd, UREAD, until);
+	return is_shut(fd) ? 1 :
+		upoll_wait(fd, UREAD, until, last == UPOLL_AGAIN);
 }
 
 /* Returns the result of a read that was the last attempt. */
@@ -117,9 +124,26 @@ static NOINLINE int wait_to_send(int fd, utime_ns until, unsigned *vain)
 #define UNTIL_DONE(fd, what, until, attempt, blocking)			\
 	UNTIL_DONE_BY(wait_for(fd, what, until), until, attempt, blocking)
 
-/* Does the same for reads, which end when fd is shut. */
-#define UNTIL_READ(fd, until, attempt, blocking)			\
-	UNTIL_DONE_BY(wait_to_read(fd, until), until, attempt, ended(blocking))
+/*
+ * Does the same for reads, which end when fd is shut. If it may wait first, an owned
+ * stream that is empty is not tried before. At its deadline it tries once more.
+ */
+#define UNTIL_READ(fd, may, until, attempt, blocking) do {		\
+	ssize_t rc;							\
+	int last = upoll_enter(until);					\
+									\
+	if (last == 0 && upoll_waits_first(fd, until) && (may))		\
+		last = wait_to_read(fd, until, 0);			\
+	while (last == 0 || last == UPOLL_AGAIN || last == -ETIMEDOUT) { \
+		rc = attempt;						\
+		if (!again(rc))						\
+			return rc;					\
+		if (last == -ETIMEDOUT)					\
+			break;						\
+		last = wait_to_read(fd, until, last);			\
+	}								\
+	return last == 1 ? ended(blocking) : last;			\
+} while (0)
 
 #define UNTIL_DONE_BY(wait, until, attempt, blocking) do {		\
 	ssize_t rc = upoll_enter(until);				\
@@ -147,10 +171,13 @@ int u_wait_fd(int fd, int what, utime_ns until)
 		return -EINVAL;
 	if (ustack_self() == NULL || until == UNOW)
 		return upoll_natively(fd, what, until);
-	b = upoll_begin(fd, what);
-	if (b.b_wait == NULL)
-		return b.b_rc < 0 ? b.b_rc : 0;
-	return uwait_for(b.b_wait, until);
+	do {
+		b = upoll_begin(fd, what, until, rc == UPOLL_AGAIN);
+		if (b.b_wait == NULL)
+			return b.b_rc < 0 ? b.b_rc : 0;
+		rc = uwait_for(b.b_wait, b.b_until);
+	} while (rc == UPOLL_AGAIN);
+	return rc == -ETIMEDOUT && upoll_natively(fd, what, UNOW) == 0 ? 0 : rc;
 }
 
 /* Descriptors that are no sockets. */
@@ -285,6 +312,33 @@ static NOINLINE ssize_t fault(const char *what, const struct iovec *v, int nr)
 
 /* Streams. */
 
+/* Returns how many bytes nr buffers have. */
+static size_t bytes_of(const struct iovec *v, int nr)
+{
+	size_t sum = 0;
+
+	for (; nr > 0; nr--, v++)
+		sum += v->iov_len;
+	return sum;
+}
+
+/*
+ * Receives, and notes for an owned stream whether something may be left: a message
+ * that had descriptors or credentials, or precedes an urgent byte, ends a read.
+ */
+static ssize_t recv_noted(struct upoll_read r, int fd, const struct iovec *v,
+			  int nr)
+{
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v,
+			    .msg_iovlen = nr };
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, recvmsg(fd, &m, MSG_DONTWAIT));
+	upoll_read_end(r, rc, m.msg_flags & (MSG_CTRUNC | MSG_OOB) ? 0 :
+		       bytes_of(v, nr));
+	return rc;
+}
+
 static ssize_t blocking_read(int fd, void *buf, size_t size)
 {
 	struct iovec v = { buf, size };
@@ -309,8 +363,12 @@ static NOINLINE ssize_t try_read(int fd, void *buf, size_t size)
 	if (size == 0)
 		return blocking_read(fd, buf, 0);
 	r = upoll_read_begin(fd);
-	UNINTERRUPTED(rc, recv(fd, buf, size, MSG_DONTWAIT));
-	upoll_read_end(r, rc, size);
+	if (r.r_unix)
+		rc = recv_noted(r, fd, &v, 1);
+	else {
+		UNINTERRUPTED(rc, recv(fd, buf, size, MSG_DONTWAIT));
+		upoll_read_end(r, rc, size);
+	}
 	if (rc == -ENOTSOCK)
 		rc = try_readv(fd, &v, 1);
 	return rc != -EFAULT ? rc : fault("u_read: the buffer", &v, 1);
@@ -329,7 +387,7 @@ static NOINLINE ssize_t try_write(int fd, const void *buf, size_t size)
 
 ssize_t u_read(int fd, void *buf, size_t size, utime_ns until)
 {
-	UNTIL_READ(fd, until, try_read(fd, buf, size),
+	UNTIL_READ(fd, size > 0, until, try_read(fd, buf, size),
 		   blocking_read(fd, buf, size));
 }
 
@@ -349,13 +407,11 @@ static bool is_empty(const struct iovec *v, int nr)
 
 static NOINLINE ssize_t try_recvv(int fd, const struct iovec *v, int nr)
 {
-	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v,
-			    .msg_iovlen = nr };
 	ssize_t rc;
 
 	if (is_empty(v, nr))		/* see try_read() */
 		return blocking_readv(fd, v, nr);
-	UNINTERRUPTED(rc, recvmsg(fd, &m, MSG_DONTWAIT));
+	rc = recv_noted(upoll_read_begin(fd), fd, v, nr);
 	if (rc == -ENOTSOCK)
 		rc = try_readv(fd, v, nr);
 	return rc != -EFAULT ? rc : fault("u_readv: the buffer", v, nr);
@@ -377,7 +433,8 @@ ssize_t u_readv(int fd, const struct iovec *v, int nr, utime_ns until)
 {
 	if (nr < 1 || nr > IOV_MAX)
 		return -EINVAL;
-	UNTIL_READ(fd, until, try_recvv(fd, v, nr), blocking_readv(fd, v, nr));
+	UNTIL_READ(fd, !is_empty(v, nr), until, try_recvv(fd, v, nr),
+		   blocking_readv(fd, v, nr));
 }
 
 ssize_t u_writev(int fd, const struct iovec *v, int nr, utime_ns until)
@@ -423,11 +480,14 @@ static NOINLINE ssize_t try_recvfrom(int fd, void *buf, size_t size, int flags,
 				     struct sockaddr *from, socklen_t *len)
 {
 	struct upoll_read r = upoll_read_begin(flags == 0 ? fd : -1);
+	struct iovec v = { buf, size };
 	ssize_t rc;
 
+	if (r.r_unix && from == NULL)
+		return recv_noted(r, fd, &v, 1);
 	UNINTERRUPTED(rc, recvfrom(fd, buf, size, flags | MSG_DONTWAIT, from,
 				   len));
-	upoll_read_end(r, rc, size);
+	upoll_read_end(r, rc, r.r_unix ? 0 : size);
 	return rc;
 }
 
@@ -461,7 +521,8 @@ static NOINLINE ssize_t try_sendmsg(int fd, const struct msghdr *m, int flags)
 ssize_t u_recvfrom(int fd, void *buf, size_t size, int flags,
 		   struct sockaddr *from, socklen_t *len, utime_ns until)
 {
-	UNTIL_READ(fd, until, try_recvfrom(fd, buf, size, flags, from, len),
+	UNTIL_READ(fd, flags == 0, until,
+		   try_recvfrom(fd, buf, size, flags, from, len),
 		   try_recvfrom(fd, buf, size, flags, from, len));
 }
 
@@ -486,7 +547,7 @@ ssize_t u_send(int fd, const void *buf, size_t size, int flags, utime_ns until)
 
 ssize_t u_recvmsg(int fd, struct msghdr *m, int flags, utime_ns until)
 {
-	UNTIL_READ(fd, until, try_recvmsg(fd, m, flags),
+	UNTIL_READ(fd, flags == 0, until, try_recvmsg(fd, m, flags),
 		   try_recvmsg(fd, m, flags));
 }
 
@@ -532,6 +593,8 @@ static NOINLINE int try_accept(int fd, struct sockaddr *addr, socklen_t *len,
 		UNINTERRUPTED(rc, accept4(fd, addr, len, flags));
 	} while (rc == -ECONNABORTED);
 	upoll_read_end(r, rc, 0);
+	if (rc >= 0)
+		upoll_made(rc);
 	return rc;
 }
 
@@ -550,9 +613,8 @@ static ALWAYS_INLINE int accept_by(int fd, struct sockaddr *addr,
 
 	if (rc < 0)
 		return rc;
-	UNTIL_DONE_BY(wait_to_read(fd, until), until,
-		      try_accept(fd, addr, len, flags),
-		      last_accept(fd, addr, len, flags));
+	UNTIL_READ(fd, true, until, try_accept(fd, addr, len, flags),
+		   last_accept(fd, addr, len, flags));
 }
 
 /* After u_close() the number may be that of a socket that accepts nothing. */
@@ -579,7 +641,7 @@ static NOINLINE int try_connect(int fd, const struct sockaddr *addr,
 /* Waits for another attempt to connect. A full backlog makes no event. */
 static int wait_connect(int fd, int rc, utime_ns until)
 {
-	return rc == -EINPROGRESS ? upoll_wait(fd, UWRITE, until) : nap(until);
+	return rc == -EINPROGRESS ? upoll_wait(fd, UWRITE, until, true) : nap(until);
 }
 
 int u_connect(int fd, const struct sockaddr *addr, socklen_t len,

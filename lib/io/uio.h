@@ -28,7 +28,8 @@
  *	-ENOMEM		no memory for the wait; nothing was read or written
  *	-ENOSYS		the dispatcher of the caller has no s_wait
  *
- * Bytes that come before the deadline are read, so none are lost.
+ * Bytes that come before the deadline are read, so none are lost: a read tries
+ * once more before it returns -ETIMEDOUT.
  *
  * WHO MAY CALL WHAT
  *
@@ -50,6 +51,11 @@
  * message says so. If its number is then used again, and another
  * thread waits for that, they get -EBADF; with USCHED_HARD the program ends in
  * usched_fail().
+ *
+ * A stream that u_accept(), userve() or u_dial_*() has made is closed by u_close(),
+ * also if no thread waits: it is owned, stays armed, and most waits to read it make no
+ * system call. What is put in its place by close() or dup2() all the same is found
+ * within a second; with USCHED_HARD the program ends in usched_fail().
  *
  * A BUFFER FOR EACH WAITING THREAD
  *
@@ -177,15 +183,15 @@ ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until);
 int u_close(int fd);
 
 /*
- * Makes most waits to read fd free of a system call of their own. The caller
- * promises that until u_close(fd)
+ * Makes fd owned, as what u_accept() has made. It goes with the next release. The
+ * caller promises that until u_close(fd)
  *
  *   - nothing else closes fd, or puts another file in its place (dup2());
  *   - fd is a listener, or a stream of TCP or AF_UNIX; its messages carry no
  *     descriptors, credentials or urgent bytes. So a read that gets less than it
  *     has asked for has left nothing.
  *
- * If that does not hold, waits may be without end, though bytes are there. The
+ * If that does not hold, a wait may last a second, though bytes are there. The
  * child of fork() makes the promise anew. 0;
  * -EBADF: fd is out of range; -ENOMEM. Any thread or native thread.
  */

@@ -30,6 +30,7 @@
 #endif
 #define USCHED_PREEMPT	1
 #include "unet.h"
+#include "upoll.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -206,7 +207,10 @@ int u_dial(const struct sockaddr *addr, socklen_t len, utime_ns until)
 	rc = is_inet(addr) ? option(fd, IPPROTO_TCP, TCP_NODELAY, 1) : 0;
 	if (rc == 0)
 		rc = u_connect(fd, addr, len, until);
-	return rc == 0 ? fd : drop(fd, rc);
+	if (rc != 0)
+		return drop(fd, rc);
+	upoll_made(fd);
+	return fd;
 }
 
 /* Sets *a to the address of a host. Returns its length, or -EINVAL. */

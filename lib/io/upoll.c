@@ -35,9 +35,9 @@
  * rings, the file that they wait for was closed behind their back. They would
  * be woken by events of the new file, so they get -EBADF instead.
  *
- * Without TRUST nothing is believed from the wait before: not that the number is
- * still the same file, nor that a short read has left nothing. So a wait is never
- * late.
+ * Of a number that others may close nothing is believed from the wait before: not
+ * that it is still the same file, nor that a short read has left nothing. So a wait
+ * is never late.
  *
  * GUESTS
  *
@@ -49,12 +49,12 @@
  * elsewhere (Y1 in source.h). A worker whose thread computes does not look at
  * its poller: thieves do (theft.h).
  *
- * TRUST
+ * OWNED STREAMS
  *
- * A wait needs no system call if the descriptor is armed, and there is nothing to
- * read: the next bytes make an event. Both are known only if the program has
- * promised (u_trust()) that its number stays that of the file, and that a short
- * read leaves nothing. So events are counted.
+ * A stream of TCP or AF_UNIX that u_accept() or u_dial() has made is owned, as is
+ * what u_trust() names: only u_close() closes it. If it is armed, and the last read
+ * has left nothing, the next bytes make an event. Then a read waits before it tries,
+ * and the wait does not arm. Whether something is left is counted in events.
  *
  *	a read:			an event:		a wait:
  *
@@ -68,6 +68,20 @@
  * finds the node in the ring. An event before V1 told of bytes that the read has
  * taken, or of the end of the stream, which e_is_last keeps. A second reader only
  * takes bytes, and changes nothing of this.
+ *
+ * A short read leaves nothing, unless it stopped at descriptors or credentials, of
+ * which recvmsg() tells (MSG_CTRUNC), or at urgent bytes, which make an event of
+ * their own: after that the stream is owned no more.
+ *
+ * What the program does all the same is found out by a second look. A wait that
+ * did not arm is ended by its poller within a second (UPOLL_AGAIN): the thread
+ * tries again, and then arms. So a number that was closed, or is another file's, is
+ * told; and bytes that make no event, below SO_RCVLOWAT or in a record of TLS, are
+ * read. The poller has one time for all its waits (p_again), at which it goes
+ * through the table, so a wait costs no timer. An idle processor wakes once for
+ * that, and then no more. A deadline behind that time needs no timer, either: the
+ * thread that has looked again has one. A read whose deadline has passed tries a last
+ * time. Under virtual time no stream becomes owned, as time is none there.
  *
  * GENERATIONS
  *
@@ -93,26 +107,27 @@
  *     ring, o_waits keeps the scheduler from its end.
  * L6. e_generation is that of the last arming, at any poller. An event with
  *     another takes no node out of a ring: it arms for the nodes of its poller.
- * L7. With trust an event may belong to an arming before the wait. So an event
+ * L7. An event of an owned stream may belong to an arming before the wait. So it
  *     ends only waits that began before it was fetched (p_fetch); for others it
  *     arms.
  * L8. e_empty equals e_events only if all that can be read has come later, and
  *     the event of that is still to come.
+ * L9. While a node with n_again is in a ring, p_again of its poller is a time. So
+ *     the node is put before p_again is read, and p_again becomes 0 before the
+ *     rings are looked at.
  *
  * REJECTED
  *
- * Trust without a promise. close() and dup2() may replace a file, and packets in
- * a pipe, bytes with descriptors, and urgent bytes make reads short. Then bytes
- * that were there were late by up to four of the intervals in which trust was
- * checked. A cheaper proof than MOD: ADD fails if the file is armed, but saves
- * only 2 to 4 %, and would not renew the generation. Trust in all connections of
- * userve(): their messages may carry descriptors. EPOLLONESHOT, so that each
- * event disarms: no call less.
+ * The same for any descriptor, since close() and dup2() may replace a file, and packets
+ * in a pipe make reads short: bytes that were there were late. A cheaper proof than
+ * MOD: ADD fails if the file is armed, but saves only 2 to 4 %, and would not renew
+ * the generation. EPOLLONESHOT, so that each event disarms: no call less. A timer for
+ * each second look: 100 ns and more a wait, and it keeps the scheduler from its end.
  *
- * Trusted descriptors that are not edge-triggered, so that no read need leave
- * nothing. What is ready, and for which no thread waits, ends each sleep, so it
- * must be disarmed, and armed again: with 1,000 connections on two workers of ws
- * 0.4 to 0.6 epoll_ctl a message, where edges need 0.05 to 0.2.
+ * Owned streams that are not edge-triggered, so that no read need leave nothing. What
+ * is ready, and for which no thread waits, ends each sleep, so it must be disarmed, and
+ * armed again: with 1,000 connections on two workers of ws 0.4 to 0.6 epoll_ctl a
+ * message, where edges need 0.05 to 0.2.
  *
  * A single poller for all workers of ws: a worker that sleeps elsewhere must be
  * woken for each event that another fetches. Guests that never move, and guests
@@ -136,11 +151,15 @@
 #include "uscope.h"
 #include "compiler.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
+#include <sys/socket.h>
 
 UPREEMPT_NEVER;
 
+#if !defined(PAGE)		/* a model has fewer */
 #define PAGE		1024	/* entries */
+#endif
 #define PAGES		16384	/* so numbers up to 2^24 */
 #define LOOK_MOST	64	/* events of a look while threads can run */
 #define MOST		16000	/* descriptors of a wait: uwait.h has a limit */
@@ -158,6 +177,7 @@ struct poller {
 	struct uevents      p_events;
 	int                 p_forks;
 	unsigned            p_fetch;	/* fetches of events (atomic) */
+	utime_ns            p_again;	/* the second look, or 0: L9 (atomic) */
 	struct poller      *p_next;
 	struct poller     **p_at;	/* points to this poller */
 };
@@ -171,6 +191,7 @@ struct node {
 	uint16_t     n_index;		/* in r_node */
 	uint8_t      n_ring : 1;
 	uint8_t      n_urgent : 1;	/* waits for POLLPRI, too */
+	uint8_t      n_again : 1;	/* did not arm */
 	bool         n_is_last;		/* of r_node; the waiter's alone */
 };
 
@@ -192,10 +213,13 @@ struct entry {
 	unsigned long  e_events;	/* so far (atomic) */
 	unsigned long  e_empty;		/* before a read that left nothing (atomic) */
 	bool           e_is_last;	/* no more bytes will come (atomic) */
-	bool           e_trusted;	/* u_trust() (atomic) */
+	bool           e_owned;		/* OWNED STREAMS above (atomic) */
+	bool           e_unix;		/* of AF_UNIX (atomic) */
 	bool           e_armed_to_read;	/* in the last arming */
 	unsigned char  e_guests;	/* waits of guests: see stays() */
 };
+
+utime_ns upoll_second = UTIME_S;
 
 static struct entry *page[PAGES];	/* each made once (atomic) */
 static struct ulock  pollers_lock;
@@ -247,6 +271,27 @@ static struct record *record_of(const struct node *n)
 {
 	return (struct record *)(uintptr_t)((const char *)(n - n->n_index) -
 					    offsetof(struct record, r_node));
+}
+
+static bool is_owned(const struct entry *e)
+{
+	return __atomic_load_n(&e->e_owned, __ATOMIC_RELAXED);
+}
+
+static void set_owned(struct entry *e, bool owned)
+{
+	__atomic_store_n(&e->e_owned, owned, __ATOMIC_RELAXED);
+}
+
+/* Notes that the file of e was closed, by another call than u_close(). */
+static void disown(struct entry *e)
+{
+#if defined(USCHED_HARD)
+	if (is_owned(e))
+		usched_fail("close: only u_close() may close what u_accept(), "
+			    "u_dial(), userve() or u_trust() were given");
+#endif
+	set_owned(e, false);
 }
 
 static void set_last(struct entry *e, bool is_last)
@@ -364,18 +409,20 @@ static int arm(struct poller *p, int fd, struct entry *e)
 	if (mask == 0)
 		return 0;
 	e->e_armed_to_read = mask & UREAD;
-	if (e->e_armed_at != p && (e->e_armed_at != NULL || e->e_trusted))
+	if (e->e_armed_at != p && (e->e_armed_at != NULL || is_owned(e)))
 		mask |= UEVENTS_NEW;
 	if (e->e_armed_at != NULL && e->e_armed_at != p &&
 	    mask_of(e, e->e_armed_at) == 0)
 		uevents_disarm(&e->e_armed_at->p_events, fd);
-	if (mask & UREAD && e->e_urgent > 0)
+	if (mask & UREAD && (e->e_urgent > 0 || is_owned(e)))
 		mask |= UEVENTS_URGENT;
 	e->e_generation = (e->e_generation + 1) & UEVENTS_GENERATIONS;
 	rc = uevents_arm(&p->p_events, fd, mask, e->e_generation);
 	USCHED_RACE(poll_armed);
 	if (rc > 0)
 		set_last(e, false);
+	if (rc == -EBADF || (rc > 0 && e->e_armed_at == p))
+		disown(e);		/* the file that was armed is closed */
 	armed_at(e, rc >= 0 && UEVENTS_STAY ? p : NULL);
 	return rc;
 }
@@ -391,10 +438,12 @@ static void take_by_event(struct entry *e, const struct poller *p, int mask,
 			  struct node **claimed)
 {
 	unsigned now = __atomic_load_n(&p->p_fetch, __ATOMIC_RELAXED);
-	const unsigned *fetch = e->e_trusted ? &now : NULL;	/* L7 */
+	const unsigned *fetch = is_owned(e) ? &now : NULL;	/* L7 */
 
 	if (mask & UEVENTS_LAST)
 		set_last(e, true);
+	if (mask & UEVENTS_URGENT)
+		set_owned(e, false);
 	if (mask & UREAD)
 		(void)take_first(e, READERS, p, fetch, claimed);
 	if (mask & UWRITE)
@@ -411,7 +460,7 @@ static void event(void *poller, int fd, int mask, uint64_t generation)
 
 	USCHED_RACE(poll_event);
 	ulock_get(&e->e_lock);
-	if (e->e_trusted)
+	if (is_owned(e))
 		event_counted(e);				/* V2 */
 	if (generation == e->e_generation)			/* L6 */
 		take_by_event(e, p, mask, &claimed);
@@ -424,11 +473,71 @@ static void event(void *poller, int fd, int mask, uint64_t generation)
 	complete(failed, rc);
 }
 
+/* Returns the first node of p that did not arm. NULL: there is none. */
+static struct node *first_again(const struct entry *e, const struct poller *p)
+{
+	struct node *first = e->e_first[READERS];
+	struct node *n = first;
+
+	if (n == NULL)
+		return NULL;
+	do {
+		if (n->n_again && record_of(n)->r_poller == p)
+			return n;
+		n = n->n_next;
+	} while (n != first);
+	return NULL;
+}
+
+/* Ends the waits for e at p that did not arm: they look again. */
+static void entry_again(struct entry *e, const struct poller *p)
+{
+	struct node *claimed = NULL;
+	struct node *n;
+
+	ulock_get(&e->e_lock);
+	while ((n = first_again(e, p)) != NULL) {
+		take_out(e, n);
+		if (!uwait_claim(&record_of(n)->r_wait))
+			continue;
+		n->n_next = claimed;
+		claimed = n;
+	}
+	ulock_put(&e->e_lock);
+	complete(claimed, UPOLL_AGAIN);
+}
+
+/* Does so for all numbers. */
+static NOINLINE void all_again(struct poller *p)
+{
+	int i, k;
+
+	__atomic_store_n(&p->p_again, 0, __ATOMIC_SEQ_CST);		/* L9 */
+	for (i = 0; i < PAGES; i++) {
+		struct entry *list = __atomic_load_n(&page[i], __ATOMIC_ACQUIRE);
+
+		for (k = 0; list != NULL && k < PAGE; k++)
+			if (is_owned(&list[k]))
+				entry_again(&list[k], p);
+	}
+}
+
+/* Returns when p looks again; 0: it need not. */
+static utime_ns again_at(const struct poller *p)
+{
+	return __atomic_load_n(&p->p_again, __ATOMIC_SEQ_CST);		/* L9 */
+}
+
 /* Fetches events of p. Caller has its role. */
 static void fetch(struct poller *p, int most, utime_ns ns)
 {
+	utime_ns again;
+
 	(void)__atomic_add_fetch(&p->p_fetch, 1, __ATOMIC_SEQ_CST);	/* L7 */
 	(void)uevents_wait(&p->p_events, most, ns, event, p);
+	again = again_at(p);
+	if (again != 0 && unow() >= again)
+		all_again(p);
 }
 
 static void look(struct uwait_source *o)
@@ -438,7 +547,14 @@ static void look(struct uwait_source *o)
 
 static void sleep_in(struct uwait_source *o, utime_ns ns)
 {
-	fetch((struct poller *)o, UEVENTS_MOST, ns);
+	struct poller *p = (struct poller *)o;
+	utime_ns again = again_at(p);
+
+	if (again != 0) {
+		again -= unow();
+		ns = again <= 0 ? 0 : again < ns ? again : ns;
+	}
+	fetch(p, UEVENTS_MOST, ns);
 }
 
 /* Forgets where descriptors are armed: another poller may have this address. */
@@ -560,6 +676,7 @@ static void node_init(struct record *r, unsigned i, int fd, int ring)
 	n->n_index   = i;
 	n->n_ring    = ring;
 	n->n_urgent  = 0;
+	n->n_again   = 0;
 	n->n_is_last = 1;
 	if (i > 0)
 		n[-1].n_is_last = 0;
@@ -690,23 +807,35 @@ static void take_stale(struct entry *e, struct record *r, unsigned from,
 		put_last(e, &r->r_node[i]);
 }
 
+/* Returns whether the last read of e has left nothing, and no event came since. */
+static bool is_empty(const struct entry *e)
+{
+	return is_owned(e) &&
+		!__atomic_load_n(&e->e_is_last, __ATOMIC_RELAXED) &&
+		__atomic_load_n(&e->e_empty, __ATOMIC_ACQUIRE) ==
+		__atomic_load_n(&e->e_events, __ATOMIC_RELAXED);
+}
+
 /*
  * Returns whether fd is armed at p for a wait to read, and an event will come if
- * it becomes ready, so that it need not be armed: TRUST.
+ * it becomes ready, so that it need not be armed. In the hard mode all waits arm,
+ * which shows whether the number was closed.
  */
 static bool is_armed(const struct entry *e, const struct poller *p, int what)
 {
-	return e->e_trusted && what == UREAD && e->e_armed_at == p &&
-		e->e_armed_to_read && !e->e_is_last && e->e_urgent == 0 &&
-		__atomic_load_n(&e->e_empty, __ATOMIC_ACQUIRE) ==
-		e->e_events;					/* V4 */
+#if defined(USCHED_HARD)
+	return (void)e, (void)p, (void)what, false;
+#endif
+	return what == UREAD && e->e_armed_at == p && e->e_armed_to_read &&
+		e->e_urgent == 0 && is_empty(e);		/* V4 */
 }
 
 /*
  * Adds nodes for fd to r, which has `from` of them, and queues them. 0, or
- * -errno: none is queued. 1: the same, since fd is always ready.
+ * -errno: none is queued. 1: the same, since fd is always ready. It arms if that is
+ * sure to be needed, and else if it must.
  */
-static int queue(struct record *r, unsigned from, int fd, int what)
+static int queue(struct record *r, unsigned from, int fd, int what, bool sure)
 {
 	struct node *stale = NULL;
 	unsigned to = from;
@@ -730,7 +859,10 @@ static int queue(struct record *r, unsigned from, int fd, int what)
 		put_last(e, &r->r_node[i]);
 	}
 	USCHED_RACE(poll_arm);
-	rc = is_armed(e, r->r_poller, what) ? 0 : arm(r->r_poller, fd, e);
+	if (!sure && is_armed(e, r->r_poller, what))
+		r->r_node[from].n_again = 1;
+	else
+		rc = arm(r->r_poller, fd, e);
 	if (rc > 0)
 		take_stale(e, r, from, to, &stale);
 	for (i = from; rc < 0 && i < to; i++)
@@ -741,20 +873,43 @@ static int queue(struct record *r, unsigned from, int fd, int what)
 	return rc == -EPERM ? 1 : rc < 0 ? rc : 0;
 }
 
-struct upoll_begun upoll_begin(int fd, int what)
+/*
+ * Returns the deadline for a timer of r, which did not arm: UNEVER if p looks again
+ * before until.
+ */
+static utime_ns until_again(struct poller *p, utime_ns until)
 {
-	struct upoll_begun b = { NULL, 0 };
+	utime_ns at = again_at(p);
+	utime_ns none = 0;
+
+	if (at == 0 && utime_is_virtual())
+		return until;
+	if (at == 0) {
+		at = unow() + upoll_second;
+		if (!__atomic_compare_exchange_n(&p->p_again, &none, at, false,
+				__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			at = none;
+	}
+	return at <= until ? UNEVER : until;
+}
+
+struct upoll_begun upoll_begin(int fd, int what, utime_ns until, bool sure)
+{
+	struct upoll_begun b = { NULL, 0, until };
 	struct record *r;
 
 	calls = 0;
 	r = record_make(what == (UREAD | UWRITE) ? 2 : 1, fd, &b.b_rc);
 	if (r == NULL)
 		return b;
-	b.b_rc = queue(r, 0, fd, what);
-	if (b.b_rc == 0)
-		b.b_wait = &r->r_wait;
-	else
+	b.b_rc = queue(r, 0, fd, what, sure);
+	if (b.b_rc != 0) {
 		record_drop(r);
+		return b;
+	}
+	b.b_wait = &r->r_wait;
+	if (r->r_node->n_again)
+		b.b_until = until_again(r->r_poller, until);
 	return b;
 }
 
@@ -803,7 +958,7 @@ static int what_of(const struct pollfd *f)
 
 struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr)
 {
-	struct upoll_begun b = { NULL, 1 };
+	struct upoll_begun b = { NULL, 1, UNEVER };
 	unsigned nodes = 0;
 	struct record *r;
 	nfds_t i;
@@ -818,7 +973,7 @@ struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr)
 		if (fds[i].fd < 0)
 			continue;
 		what   = what_of(&fds[i]);
-		b.b_rc = queue(r, nodes, fds[i].fd, what);
+		b.b_rc = queue(r, nodes, fds[i].fd, what, true);
 		nodes += what & UREAD && what & UWRITE ? 2 : 1;
 	}
 	if (b.b_rc == 0) {
@@ -866,7 +1021,7 @@ int upoll_close(int fd)
 	ulock_get(&e->e_lock);
 	take_all(e, NULL, &claimed);
 	set_last(e, false);
-	__atomic_store_n(&e->e_trusted, false, __ATOMIC_RELAXED);
+	set_owned(e, false);
 	armed_at(e, NULL);
 	__atomic_store_n(&e->e_closes, e->e_closes + 1, __ATOMIC_RELEASE);
 	if (!UEVENTS_STAY)
@@ -885,30 +1040,93 @@ unsigned upoll_closes(int fd)
 	return e != NULL ? __atomic_load_n(&e->e_closes, __ATOMIC_ACQUIRE) : 0;
 }
 
-int upoll_trust(int fd)
+/* Returns an option of a socket, or -1. */
+static int option(int fd, int name)
+{
+	int value = -1;
+	socklen_t len = sizeof value;
+
+	return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value : -1;
+}
+
+#if defined(SO_PROTOCOL) && defined(SO_DOMAIN)
+static bool is_unix(int fd)
+{
+	return option(fd, SO_DOMAIN) == AF_UNIX;
+}
+
+/* Returns whether fd is a stream of TCP or AF_UNIX. */
+static bool is_stream(int fd)
+{
+	return option(fd, SO_PROTOCOL) == IPPROTO_TCP ||
+		(is_unix(fd) && option(fd, SO_TYPE) == SOCK_STREAM);
+}
+#else
+static bool is_unix(int fd)	{ return (void)fd, true; }
+static bool is_stream(int fd)	{ return (void)fd, false; }
+#endif
+
+/* Makes fd owned. 0, -EBADF, -ENOMEM. */
+static int own(int fd)
 {
 	int rc = 0;
 	struct entry *e = entry_of(fd, &rc);
+	bool local;
 
 	if (e == NULL)
 		return rc;
+	local = is_unix(fd);
 	ulock_get(&e->e_lock);
 	event_counted(e);	/* the last file's e_empty is none of this */
-	__atomic_store_n(&e->e_trusted, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->e_unix, local, __ATOMIC_RELAXED);
+	set_owned(e, true);
 	ulock_put(&e->e_lock);
 	return 0;
 }
 
+int upoll_trust(int fd)
+{
+	return own(fd);
+}
+
+void upoll_made(int fd)
+{
+	struct node *claimed = NULL;
+	struct entry *e = entry_look(fd);
+
+	if (e != NULL) {
+		ulock_get(&e->e_lock);
+		if (is_owned(e))
+			disown(e);		/* so it was closed */
+		take_all(e, NULL, &claimed);
+		set_last(e, false);
+		armed_at(e, NULL);
+		ulock_put(&e->e_lock);
+		complete(claimed, -EBADF);
+	}
+	if (UEVENTS_STAY && !utime_is_virtual() && is_stream(fd))
+		(void)own(fd);		/* or, without memory, not */
+}
+
+bool upoll_waits_first(int fd, utime_ns until)
+{
+	const struct entry *e = entry_look(fd);
+
+	return e != NULL && is_empty(e) && until != UNOW &&
+		ustack_self() != NULL;
+}
+
 struct upoll_read upoll_read_begin(int fd)
 {
-	struct upoll_read r = { entry_look(fd), 0 };
+	struct upoll_read r = { entry_look(fd), 0, false };
 
-	if (r.r_entry == NULL ||
-	    !__atomic_load_n(&r.r_entry->e_trusted, __ATOMIC_RELAXED))
+	if (r.r_entry == NULL || !is_owned(r.r_entry)) {
 		r.r_entry = NULL;
-	else
-		r.r_events = __atomic_load_n(&r.r_entry->e_events,
-					     __ATOMIC_ACQUIRE);	/* V1 */
+		return r;
+	}
+	r.r_events = __atomic_load_n(&r.r_entry->e_events,
+				     __ATOMIC_ACQUIRE);		/* V1 */
+	r.r_unix = __atomic_load_n(&r.r_entry->e_unix, __ATOMIC_RELAXED);
 	return r;
 }
 

@@ -14,16 +14,30 @@ extern "C" {
 #endif
 
 /*
- * A wait that has begun: the caller, a thread, calls uwait_for(b_wait), once. Or
- * b_wait is NULL and b_rc tells why: -errno, or 1: a descriptor is always ready.
+ * A wait that has begun: the caller, a thread, calls uwait_for(b_wait, b_until),
+ * once. Or b_wait is NULL and b_rc tells why: -errno, or 1: a descriptor is always
+ * ready.
  */
 struct upoll_begun {
 	struct uwait *b_wait;
 	int           b_rc;
+	utime_ns      b_until;
 };
 
-/* Begins to wait until fd may be ready: UREAD, UWRITE or both. Threads only. */
-struct upoll_begun upoll_begin(int fd, int what);
+/*
+ * The result of a wait that did not arm, and has lasted: the caller tries again, or
+ * waits again, and then is sure to arm.
+ */
+#define UPOLL_AGAIN	2
+
+/* Until a wait that did not arm is ended, at the latest; in ns. Tests change it. */
+extern utime_ns upoll_second __attribute__((visibility("hidden")));
+
+/*
+ * Begins to wait until fd may be ready: UREAD, UWRITE or both. sure: it arms, also
+ * if that seems not to be needed. Threads only.
+ */
+struct upoll_begun upoll_begin(int fd, int what, utime_ns until, bool sure);
 
 /* Begins to wait until one of nr descriptors may be ready. Threads only. */
 struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr);
@@ -32,11 +46,11 @@ struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr);
 int upoll_natively(int fd, int what, utime_ns until);
 
 /*
- * Waits until fd may be ready, as u_wait_fd(). But 1: fd is always ready. And
- * with UNOW a thread gets -EAGAIN without a look. The frame of the caller need
+ * Waits until fd may be ready, as u_wait_fd(). But 1: fd is always ready; UPOLL_AGAIN.
+ * And with UNOW a thread gets -EAGAIN without a look. The frame of the caller need
  * not stay: the last call is a wait.
  */
-static __inline__ int upoll_wait(int fd, int what, utime_ns until)
+static __inline__ int upoll_wait(int fd, int what, utime_ns until, bool sure)
 {
 	struct upoll_begun b;
 
@@ -44,8 +58,8 @@ static __inline__ int upoll_wait(int fd, int what, utime_ns until)
 		return upoll_natively(fd, what, until);
 	if (until == UNOW)
 		return -EAGAIN;
-	b = upoll_begin(fd, what);
-	return b.b_wait != NULL ? uwait_for(b.b_wait, until) : b.b_rc;
+	b = upoll_begin(fd, what, until, sure);
+	return b.b_wait != NULL ? uwait_for(b.b_wait, b.b_until) : b.b_rc;
 }
 
 /* Returns whether an event may have told that no more bytes will come. */
@@ -72,10 +86,20 @@ unsigned upoll_closes(int fd);
 /* As u_trust(). */
 int upoll_trust(int fd);
 
-/* A read of a descriptor that is trusted; r_entry is NULL for others. */
+/*
+ * Notes that fd was just made by the library. If it is a stream, it is owned: see
+ * upoll.c. Any thread.
+ */
+void upoll_made(int fd);
+
+/* Returns whether a thread that reads fd waits before it tries. */
+bool upoll_waits_first(int fd, utime_ns until);
+
+/* A read of a stream that is owned; r_entry is NULL for others. */
 struct upoll_read {
 	struct entry *r_entry;
 	unsigned long r_events;
+	bool          r_unix;	/* of AF_UNIX: the flags of the message count */
 };
 
 /* Called before an attempt to read, without a wait in between. */

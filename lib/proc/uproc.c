@@ -1648,6 +1648,7 @@ static void in_child(void)
 	p->p_sched.s_done    = NULL;
 	p->p_sched.s_again   = NULL;
 	p->p_sched.s_preempt = NULL;
+	p->p_waits.wb_looked = 0;	/* calls give way to nobody */
 	if (p->p_set->set_ops.op_move.mv_forked != NULL)
 		p->p_set->set_ops.op_move.mv_forked(p);
 }

@@ -21,6 +21,7 @@
  */
 #include "either.h"
 #include "uio.h"
+#include "upoll.h"
 #include "unet.h"
 
 #include <sys/socket.h>
@@ -349,6 +350,7 @@ int main(int argc, char **argv)
 	int procs;
 
 	check_start(argc, argv);
+	upoll_second = 3600 * UTIME_S;	/* what is missed hangs */
 	for (procs = 1; procs <= PROCS; procs++)
 		all_comes(procs);
 	doing("both");

@@ -235,17 +235,19 @@ broken 'L6: only two numbers' arm upoll.c \
 broken 'L6: an old event does not arm' arm upoll.c \
 	's/^	rc = mask & UEVENTS_OTHER ? -EBADF : arm/	rc = mask \& UEVENTS_OTHER ? -EBADF : generation != e->e_generation ? 0 : arm/'
 broken 'L2: armed before the node is queued' arm upoll.c \
-	'/^static int queue/,/^}/{s/^	ulock_get(&e->e_lock);/&\n	rc = arm(r->r_poller, fd, e);/;/^	rc = is_armed(/,/;$/d;}'
+	'/^static int queue/,/^}/{s/^	ulock_get(&e->e_lock);/&\n	rc = arm(r->r_poller, fd, e);/;/^	if (!sure &&/,/arm(/d;}'
 broken 'L7: an event that was fetched before the wait' arm upoll.c \
-	's/fetch = e->e_trusted ? &now : NULL;/fetch = NULL;/'
+	's/fetch = is_owned(e) ? &now : NULL;/fetch = NULL;/'
 broken 'V1: the number of the end of the read' arm upoll.c \
 	's/e_empty, r.r_events,/e_empty, r.r_entry->e_events,/'
-broken 'V2: an event does not count' arm upoll.c '/^	if (e->e_trusted)$/,/V2/d'
+broken 'V2: an event does not count' arm upoll.c '/^	if (is_owned(e))$/,/V2/d'
 broken 'V3: a read that leaves some' arm upoll.h \
 	's/(size_t)rc < size/(size_t)rc <= size/'
-broken 'V4: always armed' arm upoll.c '/^		e->e_armed_to_read &&/,/V4/c\
-		e->e_armed_to_read;'
-broken 'trust stays after a close' arm upoll.c \
+broken 'V4: always armed' arm upoll.c 's/e->e_urgent == 0 && is_empty(e);/true;/'
+broken 'L9: the rings are looked at first' arm upoll.c \
+	'/^static NOINLINE void all_again/,/^}/{/L9/d;s/^}/	__atomic_store_n(\&p->p_again, 0, __ATOMIC_SEQ_CST);\n}/;}'
+broken 'no second look' arm upoll.c 's/^		all_again(p);/		;/'
+broken 'armed for the file before' arm upoll.c \
 	'/^int upoll_close/,/^}/s/^	armed_at(e, NULL);//'
 broken 'L4: a close takes no node' arm upoll.c \
 	'/^int upoll_close/,/^}/s/^	take_all(e, NULL, &claimed);//'

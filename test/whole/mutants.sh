@@ -152,24 +152,23 @@ broken 'armings: two numbers in turn' io_there lib/io/upoll.c \
 broken 'armings: an old event does not arm' io_there lib/io/upoll.c \
 	's/rc = mask & UEVENTS_OTHER ? -EBADF : arm/rc = mask \& UEVENTS_OTHER ? -EBADF : generation != e->e_generation ? 0 : arm/'
 broken 'armings: a wait does not arm where it was armed' io_there lib/io/upoll.c \
-	's/? 0 : arm(r->r_poller, fd, e);/|| e->e_armed_at == r->r_poller &/'
-broken 'trust: an event does not count' io_trust lib/io/upoll.c \
-	'/^	if (e->e_trusted)$/,/V2/d'
-broken 'trust: a read that leaves some' io_trust lib/io/upoll.h \
+	's/^	if (!sure && is_armed(/	if (e->e_armed_at == r->r_poller || is_armed(/'
+broken 'owned: an event does not count' io_trust lib/io/upoll.c \
+	'/^	if (is_owned(e))$/,/V2/d'
+broken 'owned: a read that leaves some' io_trust lib/io/upoll.h \
 	's/(size_t)rc < size/(size_t)rc <= size/'
-broken 'trust: always armed' io_trust lib/io/upoll.c \
-	'/^		e->e_armed_to_read &&/,/V4/c\
-		e->e_armed_to_read;'
-broken 'trust: armed to write is armed to read' io_trust lib/io/upoll.c \
+broken 'owned: always armed' io_trust lib/io/upoll.c \
+	's/e->e_urgent == 0 && is_empty(e);/true;/'
+broken 'owned: armed to write is armed to read' io_trust lib/io/upoll.c \
 	's/e->e_armed_to_read && //'
-broken 'trust: the end of a stream is as any event' io_trust lib/io/upoll.c \
-	's/ && !e->e_is_last//'
-broken 'trust: armed for the file before' io_trust lib/io/upoll.c \
+broken 'owned: the end of a stream is as any event' io_trust lib/io/upoll.c \
+	'/^static bool is_empty/,/^}/{/e_is_last/d;}'
+broken 'owned: armed for the file before' io_trust lib/io/upoll.c \
 	'/^int upoll_close/,/^}/s/^	armed_at(e, NULL);//'
-broken 'trust: events before it do not count' io_trust lib/io/upoll.c \
-	'/^int upoll_trust/,/^}/s/^	event_counted(e);//'
+broken 'owned: events before it do not count' io_trust lib/io/upoll.c \
+	'/^static int own/,/^}/s/^	event_counted(e);//'
 broken 'a read waits first' io_there lib/io/uio.c \
-	's/^	while (again(rc = attempt)) {/	for (rc = -EAGAIN; again(rc); rc = attempt) {/'
+	's/if (last == 0 && upoll_waits_first(fd, until) && (may))/if (last == 0 \&\& (may))/'
 broken 'a buffer on a stack that was moved has no message' law lib/io/uio.c \
 	's/if (usched_shut(v\[i\].iov_base))/if (0)/'
 broken 'a file that is new is not added' io_there lib/io/events.h \

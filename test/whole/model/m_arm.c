@@ -10,11 +10,13 @@
  * and delivers it at any time after that.
  *
  * A wait must end only while the file that has the number has units, and must
- * end if it has. Uwait.c is replaced as in m_sync.c.
+ * end if it has. Units that make no event are found by the second look of a wait
+ * that did not arm. Uwait.c is replaced as in m_sync.c.
  */
 #include "model.h"
 
 #define FILES	2
+#define PAGE	1
 #define POLLERS	2
 #define ULOCK_PLACE(l)	place_of(l)
 struct ulock;
@@ -87,6 +89,7 @@ static struct {
 	int           over;		/* waits that have ended (atomic) */
 	int           waits;		/* of the scenario */
 	int           had;		/* the last fetch had an event */
+	utime_ns      now;
 	int           place_of_lock;
 } s;
 
@@ -155,7 +158,6 @@ void uwait_source_begin(struct uwait_source *o)	{ (void)o; }
 void uwait_source_end(struct uwait_source *o)	{ (void)o; }
 int  uwait_give_way(void)			{ return 0; }
 int  utime_is_virtual(void)			{ return 0; }
-utime_ns unow(void)				{ return 0; }
 int  u_canceled(void)				{ return 0; }
 
 /*
@@ -163,6 +165,12 @@ int  u_canceled(void)				{ return 0; }
  * step(), and may let other threads run before it.
  */
 #define KERNEL	__attribute__((noinline, no_sanitize_thread))
+
+/* Each second look is due when it is asked for. */
+KERNEL utime_ns unow(void)
+{
+	return s.now += 2 * UTIME_S;
+}
 
 static void step(void)
 {
@@ -182,7 +190,7 @@ static KERNEL int arms(int poller, uint64_t generation)
 
 static int uevents_arm(struct uevents *v, int fd, int mask, uint64_t generation)
 {
-	MUST(fd == 0 && (mask & ~UEVENTS_NEW) == UREAD);
+	MUST(fd == 0 && (mask & ~(UEVENTS_NEW | UEVENTS_URGENT)) == UREAD);
 	step();
 	return arms(v->v_poller, generation);
 }
@@ -321,7 +329,7 @@ static int waits(void)
 
 	r = record_make(1, 0, &rc);
 	MUST(r != NULL);
-	MUST(queue(r, 0, 0, UREAD) == 0);
+	MUST(queue(r, 0, 0, UREAD, false) == 0);
 	return uwait_for(&r->r_wait, UNEVER);
 }
 
@@ -359,6 +367,33 @@ static void waits_for_three(void)
 	ended();
 }
 
+/* As a read does: it tries after each wait. */
+static void reads_units(void)
+{
+	int rc = 0;
+
+	do {
+		rc = upoll_wait(0, UREAD, UNEVER, rc == UPOLL_AGAIN);
+		MUST(rc == 0 || rc == UPOLL_AGAIN);
+	} while (take() == 0);
+	ended();
+}
+
+/* Without an event, as below SO_RCVLOWAT. */
+static KERNEL void puts_silently(void)
+{
+	s.units[0]++;
+}
+
+static void reads_twice(void)
+{
+	begin(0);
+	reads_units();
+	step();
+	puts_silently();
+	reads_units();
+}
+
 static void waits_for_both(void)
 {
 	begin(0);
@@ -367,8 +402,8 @@ static void waits_for_both(void)
 	waits_for_units();
 }
 
-/* The next file of the number is trusted, too. */
-static void trusts_both(void)
+/* The next file of the number is owned, too. */
+static void owns_both(void)
 {
 	begin(0);
 	waits_for_units();
@@ -432,6 +467,7 @@ static void puts_old(void)
 }
 
 static void puts_one(void)	{ begin(3); put(0); }
+static void puts_once(void)	{ begin(1); put(0); }
 
 /* A close ends the wait, or has come too late. */
 
@@ -499,15 +535,15 @@ static void init_1(void)	{ init(1); }
 static void init_2(void)	{ init(2); }
 
 /* What u_trust() does. Both pollers are of one set. */
-static void init_trust(int nr)
+static void init_owned(int nr)
 {
 	init(nr);
-	s.entry[0].e_trusted = true;
+	s.entry[0].e_owned = true;
 	s.poller[0].p_source.o_group = s.poller[1].p_source.o_group = &s;
 }
 
-static void init_trust_1(void)	{ init_trust(1); }
-static void init_trust_2(void)	{ init_trust(2); }
+static void init_owned_1(void)	{ init_owned(1); }
+static void init_owned_2(void)	{ init_owned(2); }
 
 /* No node is left. */
 static void done(void)
@@ -527,15 +563,17 @@ const struct model_scenario scenarios[] = {
 	  { waits_closed, closes }, done },
 	{ "arm: a close, and an event", 1, 3, 0, &s, sizeof s, init_1,
 	  { waits_or_not, puts_and_closes, polls_first }, done },
-	{ "arm: trusted, a wait, and another", 2, 3, 0, &s, sizeof s,
-	  init_trust_2, { waits_twice, puts_three, polls_first }, done },
-	{ "arm: trusted, reads that leave some", 2, 3, 0, &s, sizeof s,
-	  init_trust_1, { waits_for_three, puts_in_turn, polls_first }, done },
-	{ "arm: trusted, the number is another file's", 2, 3, 0, &s, sizeof s,
-	  init_trust_2, { trusts_both, puts_old, polls_first }, done },
-	{ "arm: trusted, two pollers", 1, 2, 0, &s, sizeof s, init_trust_2,
+	{ "arm: owned, a wait, and another", 2, 3, 0, &s, sizeof s,
+	  init_owned_2, { waits_twice, puts_three, polls_first }, done },
+	{ "arm: owned, reads that leave some", 2, 3, 0, &s, sizeof s,
+	  init_owned_1, { waits_for_three, puts_in_turn, polls_first }, done },
+	{ "arm: owned, units without an event", 2, 3, 0, &s, sizeof s,
+	  init_owned_2, { reads_twice, puts_once, polls_first }, done },
+	{ "arm: owned, the number is another file's", 2, 3, 0, &s, sizeof s,
+	  init_owned_2, { owns_both, puts_old, polls_first }, done },
+	{ "arm: owned, two pollers", 1, 2, 0, &s, sizeof s, init_owned_2,
 	  { waits_0, waits_1, polls_both, puts_one }, done },
-	{ "arm: trusted, a close, and an event", 1, 3, 0, &s, sizeof s,
-	  init_trust_1, { waits_or_not, puts_and_closes, polls_first }, done },
+	{ "arm: owned, a close, and an event", 1, 3, 0, &s, sizeof s,
+	  init_owned_1, { waits_or_not, puts_and_closes, polls_first }, done },
 	{ 0 }
 };

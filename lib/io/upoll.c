@@ -284,7 +284,7 @@ static void set_owned(struct entry *e, bool owned)
 }
 
 /* Notes that the file of e was closed, by another call than u_close(). */
-static void disown(struct entry *e)
+static void closed_behind(struct entry *e)
 {
 #if defined(USCHED_HARD)
 	if (is_owned(e))
@@ -422,7 +422,7 @@ static int arm(struct poller *p, int fd, struct entry *e)
 	if (rc > 0)
 		set_last(e, false);
 	if (rc == -EBADF || (rc > 0 && e->e_armed_at == p))
-		disown(e);		/* the file that was armed is closed */
+		closed_behind(e);		/* the file that was armed is closed */
 	armed_at(e, rc >= 0 && UEVENTS_STAY ? p : NULL);
 	return rc;
 }
@@ -1097,7 +1097,7 @@ void upoll_made(int fd)
 	if (e != NULL) {
 		ulock_get(&e->e_lock);
 		if (is_owned(e))
-			disown(e);		/* so it was closed */
+			closed_behind(e);		/* so it was closed */
 		take_all(e, NULL, &claimed);
 		set_last(e, false);
 		armed_at(e, NULL);

@@ -131,7 +131,7 @@
  *
  * io_uring: its polls are 3 to 5 % cheaper than kept edges for a bare loop, and were
  * not within the library; its receives are dearer, and take bytes that no thread has
- * asked for (doc/io.md).
+ * asked for.
  *
  * A single poller for all workers of ws: a worker that sleeps elsewhere must be
  * woken for each event that another fetches. Guests that never move, and guests

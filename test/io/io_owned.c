@@ -11,7 +11,8 @@
  * wait comes after an hour here, but where it is what the test is about.
  *
  * After a read that was short, bytes that came are found by the next look. A wait
- * of an owned stream makes no call of epoll_ctl(). Bytes that came before a deadline
+ * of an owned stream makes no call of epoll_ctl(), and an idle processor sleeps on
+ * after the second looks. Bytes that came before a deadline
  * are read. A number that the program has closed, or given to another file, is told
  * by the second look, and the hard mode names the close.
  */
@@ -246,6 +247,62 @@ static void waits_long(void *arg)
 	CHECK_IS(u_read(s[0], b, sizeof b, until), -ETIMEDOUT);
 	CHECK_THAT(unow(), >=, until);
 	closes(s);
+}
+
+/* Threads that wait are no reason to wake, once they have looked again. */
+
+#define IDLE	100
+
+static int  idle[IDLE][2];
+static long waiting;
+
+static void idles(void *arg)
+{
+	int *s = arg;
+	char c;
+
+	empties(s);
+	add(&waiting, 1);
+	CHECK_IS(u_read(s[0], &c, 1, uafter(60 * UTIME_S)), 1);
+	closes(s);
+}
+
+static void *watches(void *arg)
+{
+	long before = -1;
+	int i;
+
+	while (get(&waiting) < IDLE)
+		usleep(1000);
+	usleep(8 * SOON / UTIME_US);		/* the second looks */
+	for (i = 0; i < 3 && before != get(&looks); i++) {
+		before = get(&looks);		/* again, on a slow machine */
+		usleep(10 * SOON / UTIME_US);
+	}
+	CHECK_IS(get(&looks), before);
+	for (i = 0; i < IDLE; i++)
+		puts_bytes(idle[i][1], "x");
+	return arg;
+}
+
+static void begin_idle(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < IDLE; i++) {
+		owned(idle[i], i % 2);
+		make(0, idles, idle[i]);
+	}
+}
+
+static void stays_idle(void)
+{
+	pthread_t id = native(watches, NULL);
+
+	waiting = 0;
+	one_thread(1, begin_idle, NULL);
+	native_join(id);
 }
 
 #if defined(USCHED_HARD)
@@ -502,6 +559,8 @@ static void second_looks(void)
 	upoll_second = SOON;
 	doing("low water, second look");
 	one_thread(1, low_water, &seed);
+	doing("idle");
+	stays_idle();
 	doing("long waits");
 	one_thread(1, waits_long, NULL);
 #if defined(USCHED_HARD)

@@ -232,7 +232,7 @@ UPREEMPT_NEVER;
 #define NAP_MIN		20000L		/* ns; a wait may end so late */
 #define NAP_MAX		1000000L
 #define ROUND		64u		/* switches between two looks: LOOKS */
-#define ASK		(UWAIT_LATE / 32)	/* between two questions */
+#define ASK		(UWAIT_LATE / 16)	/* between two questions */
 #define RUNS_MOST	8		/* processors: else it takes too long */
 #define REST		100000000L	/* ns */
 #define REST_STACK	((size_t)32 << 10)	/* bytes of each lane stay */

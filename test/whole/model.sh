@@ -240,7 +240,7 @@ broken 'L7: an event that was fetched before the wait' arm upoll.c \
 	's/fetch = is_owned(e) ? &now : NULL;/fetch = NULL;/'
 broken 'V1: the number of the end of the read' arm upoll.c \
 	's/e_empty, r.r_events,/e_empty, r.r_entry->e_events,/'
-broken 'V2: an event does not count' arm upoll.c '/^	if (is_owned(e))$/,/V2/d'
+broken 'V2: an event does not count' arm upoll.c '/^	if (is_owned(e))$/{N;/V2/d;}'
 broken 'V3: a read that leaves some' arm upoll.h \
 	's/(size_t)rc < size/(size_t)rc <= size/'
 broken 'V4: always armed' arm upoll.c 's/e->e_urgent == 0 && is_empty(e);/true;/'

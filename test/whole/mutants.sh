@@ -154,13 +154,13 @@ broken 'armings: an old event does not arm' io_there lib/io/upoll.c \
 broken 'armings: a wait does not arm where it was armed' io_there lib/io/upoll.c \
 	's/^	if (!sure && is_armed(/	if (e->e_armed_at == r->r_poller || is_armed(/'
 broken 'owned: an event does not count' io_trust lib/io/upoll.c \
-	'/^	if (is_owned(e))$/,/V2/d'
+	'/^	if (is_owned(e))$/{N;/V2/d;}'
 broken 'owned: a read that leaves some' io_trust lib/io/upoll.h \
 	's/(size_t)rc < size/(size_t)rc <= size/'
 broken 'owned: always armed' io_trust lib/io/upoll.c \
 	's/e->e_urgent == 0 && is_empty(e);/true;/'
 broken 'owned: armed to write is armed to read' io_trust lib/io/upoll.c \
-	's/e->e_armed_to_read && //'
+	's/ && e->e_armed_to_read &&$/ \&\&/'
 broken 'owned: the end of a stream is as any event' io_trust lib/io/upoll.c \
 	'/^static bool is_empty/,/^}/{/e_is_last/d;}'
 broken 'owned: armed for the file before' io_trust lib/io/upoll.c \

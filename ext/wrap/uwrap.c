@@ -22,8 +22,8 @@
  *
  * Nothing is kept of a descriptor between two calls. So there is no hook for
  * close(), dup(), fcntl() or epoll, and others may do with the descriptor what
- * they like. Hints of upoll.h are not left either: libraries close by close(),
- * and a hint would stay with the number.
+ * they like. A descriptor that waits here is owned no more (upoll.c): libraries
+ * close by close(), and what is known of the file would stay with the number.
  *
  * HOW A TRY DOES NOT BLOCK
  *
@@ -83,6 +83,7 @@
 #include "ufile.h"
 #include "ufork.h"
 #include "uio.h"
+#include "upoll.h"
 #include "compiler.h"
 
 #include <dlfcn.h>
@@ -220,6 +221,7 @@ WEAK(USCHED_KIND_HARD)
 
 #if defined(UWRAP_WEAK)
 #pragma weak u_wait_fd
+#pragma weak upoll_share
 #pragma weak u_connect
 #pragma weak u_poll
 #pragma weak u_sleep
@@ -521,6 +523,7 @@ static int wait_for(int fd, int what, utime_ns until, unsigned vain)
 		nap = uafter(NAP);
 		rc  = u_sleep(nap < until ? nap : until);
 	}
+	upoll_share(fd);
 	if (rc == 0)
 		rc = u_wait_fd(fd, what, until);
 	return rc == -ETIMEDOUT ? -EAGAIN : rc;

@@ -1112,6 +1112,14 @@ void upoll_made(int fd)
 		(void)own(fd);		/* or, without memory, not */
 }
 
+void upoll_share(int fd)
+{
+	struct entry *e = entry_look(fd);
+
+	if (e != NULL && is_owned(e))
+		set_owned(e, false);
+}
+
 bool upoll_waits_first(int fd, utime_ns until)
 {
 	const struct entry *e = entry_look(fd);

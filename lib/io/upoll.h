@@ -92,6 +92,9 @@ int upoll_trust(int fd);
  */
 void upoll_made(int fd);
 
+/* Notes that others read fd, and may close it: then it is owned no more. */
+void upoll_share(int fd);
+
 /* Returns whether a thread that reads fd waits before it tries. */
 bool upoll_waits_first(int fd, utime_ns until);
 

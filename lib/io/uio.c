@@ -58,7 +58,7 @@ static bool again(ssize_t rc)
 /* Waits for another attempt. 0; 1: fd is always ready; or -errno. */
 static NOINLINE int wait_for(int fd, int what, utime_ns until)
 {
-	return upoll_wait(fd, what, until, true);
+	return upoll_wait(fd, what, until, 0);
 }
 
 #if defined(POLLRDHUP)
@@ -81,13 +81,13 @@ static bool is_shut(int fd)
 #endif
 
 /*
- * Waits for another attempt to read. The wait before has returned last. 1: also if
- * fd is shut, so it is the last; UPOLL_AGAIN.
+ * Waits for another attempt to read. last: the result of the wait before, or
+ * UPOLL_FIRST. 1: also if fd is shut, so it is the last; UPOLL_AGAIN.
  */
 static NOINLINE int wait_to_read(int fd, utime_ns until, int last)
 {
 	return is_shut(fd) ? 1 :
-		upoll_wait(fd, UREAD, until, last == UPOLL_AGAIN);
+		upoll_wait(fd, UREAD, until, last);
 }
 
 /* Returns the result of a read that was the last attempt. */
@@ -133,7 +133,7 @@ static NOINLINE int wait_to_send(int fd, utime_ns until, unsigned *vain)
 	int last = upoll_enter(until);					\
 									\
 	if (last == 0 && upoll_waits_first(fd, until) && (may))		\
-		last = wait_to_read(fd, until, 0);			\
+		last = wait_to_read(fd, until, UPOLL_FIRST);		\
 	while (last == 0 || last == UPOLL_AGAIN || last == -ETIMEDOUT) { \
 		rc = attempt;						\
 		if (!again(rc))						\
@@ -172,7 +172,7 @@ int u_wait_fd(int fd, int what, utime_ns until)
 	if (ustack_self() == NULL || until == UNOW)
 		return upoll_natively(fd, what, until);
 	do {
-		b = upoll_begin(fd, what, until, rc == UPOLL_AGAIN);
+		b = upoll_begin(fd, what, until, rc);
 		if (b.b_wait == NULL)
 			return b.b_rc < 0 ? b.b_rc : 0;
 		rc = uwait_for(b.b_wait, b.b_until);
@@ -641,7 +641,7 @@ static NOINLINE int try_connect(int fd, const struct sockaddr *addr,
 /* Waits for another attempt to connect. A full backlog makes no event. */
 static int wait_connect(int fd, int rc, utime_ns until)
 {
-	return rc == -EINPROGRESS ? upoll_wait(fd, UWRITE, until, true) : nap(until);
+	return rc == -EINPROGRESS ? upoll_wait(fd, UWRITE, until, 0) : nap(until);
 }
 
 int u_connect(int fd, const struct sockaddr *addr, socklen_t len,

@@ -74,7 +74,7 @@
  * their own: after that the stream is owned no more.
  *
  * What the program does all the same is found out by a second look. A wait that
- * did not arm is ended by its poller within a second (UPOLL_AGAIN): the thread
+ * did not arm, or came before a try, is ended by its poller within a second: the thread
  * tries again, and then arms. So a number that was closed, or is another file's, is
  * told; and bytes that make no event, below SO_RCVLOWAT or in a record of TLS, are
  * read. The poller has one time for all its waits (p_again), at which it goes
@@ -175,6 +175,11 @@ UPREEMPT_NEVER;
 #define IN_A_ROW	64	/* calls before a thread gives way */
 #define ASK		4	/* calls before it asks the clock */
 #define GUESTS		2	/* waits elsewhere, before it is armed there */
+#if defined(USCHED_HARD)
+#define HARD	true
+#else
+#define HARD	false
+#endif
 
 struct poller {
 	struct uwait_source p_source;	/* first */
@@ -195,7 +200,7 @@ struct node {
 	uint16_t     n_index;		/* in r_node */
 	uint8_t      n_ring : 1;
 	uint8_t      n_urgent : 1;	/* waits for POLLPRI, too */
-	uint8_t      n_again : 1;	/* did not arm */
+	uint8_t      n_again : 1;	/* p_again ends it */
 	bool         n_is_last;		/* of r_node; the waiter's alone */
 };
 
@@ -477,7 +482,7 @@ static void event(void *poller, int fd, int mask, uint64_t generation)
 	complete(failed, rc);
 }
 
-/* Returns the first node of p that did not arm. NULL: there is none. */
+/* Returns the first node of p that looks again. NULL: there is none. */
 static struct node *first_again(const struct entry *e, const struct poller *p)
 {
 	struct node *first = e->e_first[READERS];
@@ -493,7 +498,7 @@ static struct node *first_again(const struct entry *e, const struct poller *p)
 	return NULL;
 }
 
-/* Ends the waits for e at p that did not arm: they look again. */
+/* Ends the waits for e at p that look again. */
 static void entry_again(struct entry *e, const struct poller *p)
 {
 	struct node *claimed = NULL;
@@ -521,8 +526,7 @@ static NOINLINE void all_again(struct poller *p)
 		struct entry *list = __atomic_load_n(&page[i], __ATOMIC_ACQUIRE);
 
 		for (k = 0; list != NULL && k < PAGE; k++)
-			if (is_owned(&list[k]))
-				entry_again(&list[k], p);
+			entry_again(&list[k], p);
 	}
 }
 
@@ -822,29 +826,26 @@ static bool is_empty(const struct entry *e)
 
 /*
  * Returns whether fd is armed at p for a wait to read, and an event will come if
- * it becomes ready, so that it need not be armed. In the hard mode all waits arm,
- * which shows whether the number was closed.
+ * it becomes ready, so that it need not be armed.
  */
 static bool is_armed(const struct entry *e, const struct poller *p, int what)
 {
-#if defined(USCHED_HARD)
-	return (void)e, (void)p, (void)what, false;
-#endif
 	return what == UREAD && e->e_armed_at == p && e->e_armed_to_read &&
 		e->e_urgent == 0 && is_empty(e);		/* V4 */
 }
 
 /*
  * Adds nodes for fd to r, which has `from` of them, and queues them. 0, or
- * -errno: none is queued. 1: the same, since fd is always ready. It arms if that is
- * sure to be needed, and else if it must.
+ * -errno: none is queued. 1: the same, since fd is always ready. In the hard mode all
+ * waits arm, which shows whether the number was closed.
  */
-static int queue(struct record *r, unsigned from, int fd, int what, bool sure)
+static int queue(struct record *r, unsigned from, int fd, int what, int how)
 {
 	struct node *stale = NULL;
 	unsigned to = from;
 	struct entry *e;
 	unsigned i;
+	bool armed;
 	int rc = 0;
 
 	e = entry_of(fd, &rc);
@@ -863,9 +864,9 @@ static int queue(struct record *r, unsigned from, int fd, int what, bool sure)
 		put_last(e, &r->r_node[i]);
 	}
 	USCHED_RACE(poll_arm);
-	if (!sure && is_armed(e, r->r_poller, what))
-		r->r_node[from].n_again = 1;
-	else
+	armed = how != UPOLL_AGAIN && is_armed(e, r->r_poller, what);
+	r->r_node[from].n_again = armed || how == UPOLL_FIRST;
+	if (!armed || HARD)
 		rc = arm(r->r_poller, fd, e);
 	if (rc > 0)
 		take_stale(e, r, from, to, &stale);
@@ -878,8 +879,8 @@ static int queue(struct record *r, unsigned from, int fd, int what, bool sure)
 }
 
 /*
- * Returns the deadline for a timer of r, which did not arm: UNEVER if p looks again
- * before until.
+ * Returns the deadline for the timer of a wait at p with n_again: UNEVER if p looks
+ * again before until.
  */
 static utime_ns until_again(struct poller *p, utime_ns until)
 {
@@ -897,7 +898,7 @@ static utime_ns until_again(struct poller *p, utime_ns until)
 	return at <= until ? UNEVER : until;
 }
 
-struct upoll_begun upoll_begin(int fd, int what, utime_ns until, bool sure)
+struct upoll_begun upoll_begin(int fd, int what, utime_ns until, int how)
 {
 	struct upoll_begun b = { NULL, 0, until };
 	struct record *r;
@@ -906,7 +907,7 @@ struct upoll_begun upoll_begin(int fd, int what, utime_ns until, bool sure)
 	r = record_make(what == (UREAD | UWRITE) ? 2 : 1, fd, &b.b_rc);
 	if (r == NULL)
 		return b;
-	b.b_rc = queue(r, 0, fd, what, sure);
+	b.b_rc = queue(r, 0, fd, what, how);
 	if (b.b_rc != 0) {
 		record_drop(r);
 		return b;
@@ -977,7 +978,7 @@ struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr)
 		if (fds[i].fd < 0)
 			continue;
 		what   = what_of(&fds[i]);
-		b.b_rc = queue(r, nodes, fds[i].fd, what, true);
+		b.b_rc = queue(r, nodes, fds[i].fd, what, UPOLL_AGAIN);
 		nodes += what & UREAD && what & UWRITE ? 2 : 1;
 	}
 	if (b.b_rc == 0) {

@@ -25,19 +25,17 @@ struct upoll_begun {
 };
 
 /*
- * The result of a wait that did not arm, and has lasted: the caller tries again, or
- * waits again, and then is sure to arm.
+ * How a wait begins: 0; UPOLL_FIRST: the caller has not tried before. UPOLL_AGAIN is
+ * the result of a wait that has lasted, and did not arm or came first: the caller
+ * tries, or waits, again, and says so. Such a wait is sure to arm.
  */
-#define UPOLL_AGAIN	2
+enum { UPOLL_AGAIN = 2, UPOLL_FIRST };
 
 /* Until a wait that did not arm is ended, at the latest; in ns. Tests change it. */
 extern utime_ns upoll_second __attribute__((visibility("hidden")));
 
-/*
- * Begins to wait until fd may be ready: UREAD, UWRITE or both. sure: it arms, also
- * if that seems not to be needed. Threads only.
- */
-struct upoll_begun upoll_begin(int fd, int what, utime_ns until, bool sure);
+/* Begins to wait until fd may be ready: UREAD, UWRITE or both. Threads only. */
+struct upoll_begun upoll_begin(int fd, int what, utime_ns until, int how);
 
 /* Begins to wait until one of nr descriptors may be ready. Threads only. */
 struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr);
@@ -50,7 +48,7 @@ int upoll_natively(int fd, int what, utime_ns until);
  * And with UNOW a thread gets -EAGAIN without a look. The frame of the caller need
  * not stay: the last call is a wait.
  */
-static __inline__ int upoll_wait(int fd, int what, utime_ns until, bool sure)
+static __inline__ int upoll_wait(int fd, int what, utime_ns until, int how)
 {
 	struct upoll_begun b;
 
@@ -58,7 +56,7 @@ static __inline__ int upoll_wait(int fd, int what, utime_ns until, bool sure)
 		return upoll_natively(fd, what, until);
 	if (until == UNOW)
 		return -EAGAIN;
-	b = upoll_begin(fd, what, until, sure);
+	b = upoll_begin(fd, what, until, how);
 	return b.b_wait != NULL ? uwait_for(b.b_wait, b.b_until) : b.b_rc;
 }
 

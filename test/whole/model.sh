@@ -235,7 +235,7 @@ broken 'L6: only two numbers' arm upoll.c \
 broken 'L6: an old event does not arm' arm upoll.c \
 	's/^	rc = mask & UEVENTS_OTHER ? -EBADF : arm/	rc = mask \& UEVENTS_OTHER ? -EBADF : generation != e->e_generation ? 0 : arm/'
 broken 'L2: armed before the node is queued' arm upoll.c \
-	'/^static int queue/,/^}/{s/^	ulock_get(&e->e_lock);/&\n	rc = arm(r->r_poller, fd, e);/;/^	if (!sure &&/,/arm(/d;}'
+	'/^static int queue/,/^}/{s/^	ulock_get(&e->e_lock);/&\n	rc = arm(r->r_poller, fd, e);/;/^		rc = arm(r/d;s/^	if (!armed.*/	(void)armed;/;}'
 broken 'L7: an event that was fetched before the wait' arm upoll.c \
 	's/fetch = is_owned(e) ? &now : NULL;/fetch = NULL;/'
 broken 'V1: the number of the end of the read' arm upoll.c \

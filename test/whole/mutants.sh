@@ -152,7 +152,7 @@ broken 'armings: two numbers in turn' io_there lib/io/upoll.c \
 broken 'armings: an old event does not arm' io_there lib/io/upoll.c \
 	's/rc = mask & UEVENTS_OTHER ? -EBADF : arm/rc = mask \& UEVENTS_OTHER ? -EBADF : generation != e->e_generation ? 0 : arm/'
 broken 'armings: a wait does not arm where it was armed' io_there lib/io/upoll.c \
-	's/^	if (!sure && is_armed(/	if (e->e_armed_at == r->r_poller || is_armed(/'
+	's/^	if (!armed || HARD)/	if (e->e_armed_at != r->r_poller)/'
 broken 'owned: an event does not count' io_trust lib/io/upoll.c \
 	'/^	if (is_owned(e))$/{N;/V2/d;}'
 broken 'owned: a read that leaves some' io_trust lib/io/upoll.h \

@@ -329,7 +329,7 @@ static int waits(void)
 
 	r = record_make(1, 0, &rc);
 	MUST(r != NULL);
-	MUST(queue(r, 0, 0, UREAD, false) == 0);
+	MUST(queue(r, 0, 0, UREAD, 0) == 0);
 	return uwait_for(&r->r_wait, UNEVER);
 }
 
@@ -373,7 +373,7 @@ static void reads_units(void)
 	int rc = 0;
 
 	do {
-		rc = upoll_wait(0, UREAD, UNEVER, rc == UPOLL_AGAIN);
+		rc = upoll_wait(0, UREAD, UNEVER, rc);
 		MUST(rc == 0 || rc == UPOLL_AGAIN);
 	} while (take() == 0);
 	ended();

@@ -385,13 +385,17 @@ static KERNEL void puts_silently(void)
 	s.units[0]++;
 }
 
-static void reads_twice(void)
+static void reads_thrice(void)
 {
+	int i;
+
 	begin(0);
 	reads_units();
-	step();
-	puts_silently();
-	reads_units();
+	for (i = 0; i < 2; i++) {
+		step();
+		puts_silently();
+		reads_units();
+	}
 }
 
 static void waits_for_both(void)
@@ -544,6 +548,7 @@ static void init_owned(int nr)
 
 static void init_owned_1(void)	{ init_owned(1); }
 static void init_owned_2(void)	{ init_owned(2); }
+static void init_owned_3(void)	{ init_owned(3); }
 
 /* No node is left. */
 static void done(void)
@@ -567,8 +572,8 @@ const struct model_scenario scenarios[] = {
 	  init_owned_2, { waits_twice, puts_three, polls_first }, done },
 	{ "arm: owned, reads that leave some", 2, 3, 0, &s, sizeof s,
 	  init_owned_1, { waits_for_three, puts_in_turn, polls_first }, done },
-	{ "arm: owned, units without an event", 2, 3, 0, &s, sizeof s,
-	  init_owned_2, { reads_twice, puts_once, polls_first }, done },
+	{ "arm: owned, units without an event", 1, 2, 0, &s, sizeof s,
+	  init_owned_3, { reads_thrice, puts_once, polls_first }, done },
 	{ "arm: owned, the number is another file's", 2, 3, 0, &s, sizeof s,
 	  init_owned_2, { owns_both, puts_old, polls_first }, done },
 	{ "arm: owned, two pollers", 1, 2, 0, &s, sizeof s, init_owned_2,

@@ -88,6 +88,15 @@ static void empties(int s[2])
 	CHECK_IS(u_read(s[0], b, sizeof b, UNEVER), 3);
 }
 
+/* Arms s[0]: a close() can be seen from then on. */
+static void arms_it(int s[2])
+{
+	char c;
+
+	empties(s);
+	CHECK_IS(u_read(s[0], &c, 1, uafter(UTIME_MS)), -ETIMEDOUT);
+}
+
 /* Counts: looks, arms, and turns of others. */
 
 static long turns;
@@ -195,7 +204,7 @@ static void replaced(void *arg)
 	(void)arg;
 	for (i = 0; i < 4; i++) {
 		owned(s, i < 2);
-		empties(s);
+		arms_it(s);
 		if (i % 2)
 			old = dup(s[0]);
 		CHECK_IS(pipe(p), 0);
@@ -220,7 +229,7 @@ static void closed(void *arg)
 
 	(void)arg;
 	owned(s, true);
-	empties(s);
+	arms_it(s);
 	CHECK_IS(close(s[0]), 0);
 	CHECK_IS(u_read(s[0], b, sizeof b, UNEVER), -EBADF);
 	CHECK_IS(u_wait_fd(s[0], UREAD, UNEVER), -EBADF);

@@ -93,7 +93,8 @@
  * can be reported and undone. Only the copying is put off.
  *
  * A scheduler may choose the lane of a new thread (u_lane). A thread of a
- * function that blocks deep gets a lane for itself (core/private.h). Any other
+ * function that blocks deep gets a lane for itself (core/private.h). A thread of a
+ * function that waits for events from outside shares a lane (core/outside.h). Any other
  * takes the lane that was given back last, which is in the cache. If none was
  * given back it takes a lane that was never used. If all have threads bound to
  * them, it takes a private lane if the scheduler has few threads (s_few), else
@@ -172,6 +173,7 @@
  *	core/env.h        variables of the environment, and what each knows
  *	core/ask.h        who runs; questions of other modules
  *	core/deep.h       a policy: which threads get private lanes
+ *	core/outside.h    a policy: which threads share lanes at any number
  *	core/private.h    private lanes
  *	core/law.h        moves some slices early, to find who uses them
  *	core/guard.h      says why a thread has touched what is not there
@@ -342,6 +344,7 @@ static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 #include "core/copies.h"
 #include "core/pages.h"
 #include "core/deep.h"
+#include "core/outside.h"
 #include "core/private.h"
 #include "core/law.h"
 #include "core/guard.h"
@@ -414,29 +417,50 @@ static int lane_free(const struct usched *s)
 	return i;
 }
 
+/* Returns the shared lane after lane i, in rotation. There are lanes. */
+static int shared_next(const struct usched *s, int i)
+{
+	return i % (s->s_lane_nr < USCHED_SHARED ? s->s_lane_nr : USCHED_SHARED) + 1;
+}
+
 /* Returns the lane for the next thread without a private lane; 0: no lanes. */
 int usched_lane_next(const struct usched *s)
 {
-	int shared = USCHED_SHARED;
 	int i = lane_free(s);
 
-	if (shared > s->s_lane_nr)
-		shared = s->s_lane_nr;
-	if (i != 0 || shared == 0)
+	if (i != 0 || s->s_lane_nr == 0)
 		return i;
 	i = s->s_shared_last;
 	do {
-		i = i % shared + 1;
+		i = shared_next(s, i);
 	} while (is_bare(&s->s_lane[i]));	/* lane 1 is not */
 	return i;
 }
 
-/* Takes a private lane for u, which begins without a lane, or returns 0. */
-int usched_lane_alone(struct usched *s, const struct ustack *u)
+/*
+ * Returns a lane for a thread that shares it, whether it is free or not. A free lane
+ * stays in the list, and is passed over there.
+ */
+static int lane_shared(struct usched *s)
 {
-	int i = u->u_lane == USCHED_PRIVATE ? usched_lane_private(s) :
-		usched_lane_own(s, ustack_f(u->u_f, u->u_arg));
+	do {
+		s->s_shared_last = shared_next(s, s->s_shared_last);
+	} while (usched_lane_guard(s, s->s_shared_last) != 0);	/* lane 1 has it */
+	return s->s_shared_last;
+}
 
+/*
+ * Returns the lane for u, which begins without a lane, if what it runs decides that:
+ * a private lane that it takes, or a lane to share. Else 0.
+ */
+int usched_lane_for(struct usched *s, const struct ustack *u)
+{
+	void (*f)(void *) = f_of(u);
+	int i = u->u_lane == USCHED_PRIVATE ? usched_lane_private(s) :
+		usched_lane_own(s, f);
+
+	if (i == 0 && s->s_lane_nr > 0 && usched_lane_outside(f))
+		return lane_shared(s);
 	if (i == 0 && s->s_few && s->s_private != NULL && lane_free(s) == 0)
 		i = private_get(s, 1);
 	return i;
@@ -445,7 +469,7 @@ int usched_lane_alone(struct usched *s, const struct ustack *u)
 /* Returns a lane for a new thread: see "Lanes" above. */
 static int lane_get(struct usched *s, const struct ustack *u)
 {
-	int i = usched_lane_alone(s, u);
+	int i = usched_lane_for(s, u);
 
 	if (unlikely(i != 0))
 		return i;

@@ -43,17 +43,18 @@
 #define DEEP_EARNS	2
 #define DEEP_WRONG	8
 #define DEEP_MOST	4096
+#define SURE		INT_MAX		/* credit of what was said, not learnt */
 
 enum { NEVER_BLOCKED, WAS_SHALLOW, WAS_DEEP };
 
-/* A function. A hint: several native threads may change it (atomic). */
+/* A function in a table. A hint: several native threads may change it (atomic). */
 struct usched_credit {
 	void (*ct_f)(void *);
 	int    ct_credit;
 };
 
 /* Returns the place of f, or else the poorest of the places that f may have. */
-static struct usched_credit *credit_of(struct usched_private *p,
+static struct usched_credit *credit_of(struct usched_credit *table,
 				       void (*f)(void *))
 {
 	size_t at = (uintptr_t)f * 0x9e3779b1u >> 16;
@@ -62,7 +63,7 @@ static struct usched_credit *credit_of(struct usched_private *p,
 	unsigned i;
 
 	for (i = 0; i < DEEP_WAYS; i++) {
-		struct usched_credit *d = &p->pl_credit[(at + i) % DEEP_NR];
+		struct usched_credit *d = &table[(at + i) % DEEP_NR];
 
 		if (__atomic_load_n(&d->ct_f, __ATOMIC_RELAXED) == f)
 			return d;
@@ -75,12 +76,18 @@ static struct usched_credit *credit_of(struct usched_private *p,
 	return poorest;
 }
 
-/* Adds to the credit of f. If others do at the same time, part is lost. */
-static void learn(struct usched_private *p, void (*f)(void *), int more)
+/*
+ * Adds to the credit of f, unless that is SURE. If others do at the same time, part
+ * is lost. What does not change is not written: others share the line.
+ */
+static void credit_add(struct usched_credit *table, void (*f)(void *), int more)
 {
-	struct usched_credit *d = credit_of(p, f);
-	int now = __atomic_load_n(&d->ct_credit, __ATOMIC_RELAXED);
+	struct usched_credit *d = credit_of(table, f);
+	int was = __atomic_load_n(&d->ct_credit, __ATOMIC_RELAXED);
+	int now = was;
 
+	if (was == SURE)
+		return;
 	if (__atomic_load_n(&d->ct_f, __ATOMIC_RELAXED) == f)
 		now += more;
 	else if (more <= 0)
@@ -92,14 +99,20 @@ static void learn(struct usched_private *p, void (*f)(void *), int more)
 		now = DEEP_FIRST;
 	}
 	now = now > DEEP_MOST ? DEEP_MOST : now < 0 ? 0 : now;
-	__atomic_store_n(&d->ct_credit, now, __ATOMIC_RELAXED);
+	if (now != was)
+		__atomic_store_n(&d->ct_credit, now, __ATOMIC_RELAXED);
+}
+
+static void learn(struct usched_private *p, void (*f)(void *), int more)
+{
+	credit_add(p->pl_credit, f, more);
 	__atomic_store_n(&p->pl_known, 1, __ATOMIC_RELAXED);
 }
 
 /* Has f credit? */
-static int wanted(struct usched_private *p, void (*f)(void *))
+static int wanted(struct usched_credit *table, void (*f)(void *))
 {
-	const struct usched_credit *d = credit_of(p, f);
+	const struct usched_credit *d = credit_of(table, f);
 
 	return __atomic_load_n(&d->ct_f, __ATOMIC_RELAXED) == f &&
 	       __atomic_load_n(&d->ct_credit, __ATOMIC_RELAXED) > 0;

@@ -615,5 +615,5 @@ static NOINLINE void private_fit(struct ustack *u, struct usched_lane *l,
 
 NOINLINE int usched_private_for(struct usched *s, void (*f)(void *))
 {
-	return wanted(s->s_private, f) ? private_get(s, 0) : 0;
+	return wanted(s->s_private->pl_credit, f) ? private_get(s, 0) : 0;
 }

@@ -147,6 +147,21 @@ struct usched_private {
  */
 static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *));
 
+/*
+ * Says that the threads of f wait for events from outside, such as descriptors. New
+ * ones share few lanes, at any number (core/outside.h). Any thread.
+ */
+void usched_outside(void (*f)(void *));
+
+/* Learns the same of the function of u, the caller, which is about to wait so. */
+void usched_waits_outside(const struct ustack *u);
+
+/*
+ * For schedulers that set u_lane. Returns whether a new thread of f, which has no
+ * private lane, should share one of few lanes. Once for each thread that begins.
+ */
+int usched_lane_outside(void (*f)(void *));
+
 /* Not API. The part of usched_lane_own() for programs with deep functions. */
 int usched_private_for(struct usched *s, void (*f)(void *));
 

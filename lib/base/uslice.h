@@ -40,7 +40,7 @@ USLICE_HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
 /* Returns how many bytes are copied when u, which is blocked, moves. */
 USLICE_HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
 
-/* Returns the lane of the next new thread, unless that gets a private lane. */
+/* Returns the lane of the next new thread, unless what it runs decides that. */
 USLICE_HIDDEN int usched_lane_next(const struct usched *s);
 
 /*
@@ -77,14 +77,14 @@ USLICE_HIDDEN void usched_alternate_end(void *alternate);
 /* Returns whether the nr-th private lane, from 1, was promised to its thread. */
 USLICE_HIDDEN int usched_lane_promised(const struct usched_private *p, int nr);
 
-/* Takes a private lane for u, which begins without a lane, or returns 0. */
-USLICE_HIDDEN int usched_lane_alone(struct usched *s, const struct ustack *u);
+/* Takes the lane of u, which begins, if what it runs decides that, or returns 0. */
+USLICE_HIDDEN int usched_lane_for(struct usched *s, const struct ustack *u);
 
 /* The same for u, which is new, and about to begin. */
 static inline void uslice_lane(struct usched *s, struct ustack *u)
 {
 	if (u->u_lane <= 0)
-		u->u_lane = (short)usched_lane_alone(s, u);
+		u->u_lane = (short)usched_lane_for(s, u);
 }
 
 /* The machine: see usched.c. usched_resume_at() is its usched_resume(). */

@@ -329,6 +329,7 @@ int userve(void *server)
 	s->sv_open    = (struct ugroup){ 0 };
 	s->sv_next    = -1;
 	s->sv_pause   = s->sv_waits = 0;
+	usched_outside((void (*)(void *))(void (*)(void))connection);
 	rc = uscope_begin(&outer, UNEVER);
 	if (rc != 0)
 		return rc;

@@ -158,7 +158,8 @@
  * lanes for any number of threads, a ring of 20,000 took a seventh longer. If there
  * were no mappings for all lanes at the start, private lanes would take those that
  * native threads need. And where addresses are limited (RLIMIT_AS), the 250 MB of
- * these lanes may leave none for the program.
+ * these lanes may leave none for the program. Threads that wait for descriptors share
+ * lanes at any number (core/outside.h), here and in ll and ws.
  *
  * INVARIANTS
  *

@@ -22,7 +22,9 @@
  * first chooses both. If the thread was promised a private lane, or its function
  * is known to block deep, the lane is for this thread alone
  * (usched_lane_private(), usched_lane_own()). Such a lane is in no list, but its
- * home moves as that of any other.
+ * home moves as that of any other. Threads of functions that wait outside
+ * (usched_lane_outside()) share SHARED lanes of the worker where they begin. A thief
+ * takes them by the lane, as it does where there are more threads than lanes.
  *
  *	ws_homes[lane]		the home
  *	u_sched of a thread	a hint, which is nearly always right: W9
@@ -216,6 +218,28 @@ static int lane_shared(struct ws_worker *w, int nr)
 	return w->w_fixed + w->w_next_lane++ % w->w_fixed_nr;
 }
 
+/*
+ * Returns a lane for a thread that waits outside: one of the first nr, to which a
+ * free lane comes in the place of a lane without threads.
+ */
+static NOINLINE int lane_outside(struct ws_worker *w, int nr)
+{
+	int at = w->w_next_lane % nr;
+	int was = w->w_lane[at];
+	int lane;
+
+	if (w->w_proc.p_sched.s_lane[was].l_bound != 0 || (lane = lane_free(w)) == 0)
+		return lane_shared(w, nr);
+	w->w_next_lane++;
+	if (lane_listed(&lane_list[lane]) == w) {
+		w->w_lane[lane_list[lane].e_at] = was;
+		w->w_lane[at] = lane;
+		lane_list[was].e_at  = lane_list[lane].e_at;
+		lane_list[lane].e_at = at;
+	}
+	return lane;
+}
+
 /* Makes w the home of a lane that was just mapped, or has been left. */
 static NOINLINE int lane_private_begin(struct ws_worker *w, int lane)
 {
@@ -252,6 +276,8 @@ static int lane_get(struct ws_worker *w, const struct uproc_thread *t)
 		return lane;
 	if (t->t_stack.u_mark & PINNED)
 		return lane_shared(w, 0);
+	if (nr > 0 && usched_lane_outside(ustack_f(t->t_stack.u_f, t->t_stack.u_arg)))
+		return lane_outside(w, nr);
 	lane = lane_free(w);
 	return lane != 0 ? lane : lane_shared(w, nr);
 }

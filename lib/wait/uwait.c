@@ -1206,6 +1206,7 @@ static void waits_add(struct uwait_source *o, long nr)
 
 void uwait_source_begin(struct uwait_source *o)
 {
+	usched_waits_outside(ustack_self());
 	waits_add(o, 1);
 }
 

@@ -181,6 +181,7 @@
  *	core/leave.h      longjmp() out of a run; hooks, call-backs of modules
  *	core/prepared.h   threads that the scheduler has prepared
  *	core/buffer.h     buffers of slices
+ *	core/cool.h       memory of lanes whose threads wait for long
  *	core/cold.h       blocks elsewhere than before, and of cold threads
  *	core/step.h       one thread alone
  *
@@ -689,6 +690,7 @@ static SWITCHES void round_shut(void *arg)
 }
 
 #include "core/buffer.h"
+#include "core/cool.h"
 
 /*
  * A THREAD BLOCKS

@@ -122,7 +122,7 @@ static NOINLINE int buffer_fit(struct ustack *u, struct usched_lane *l,
 	int len = u->u_len;
 	ptrdiff_t nob;
 
-	if (note_depth(s, u, need) && ustack_is_private(u)) {
+	if (note_depth(s, u, need) && needs_no_buffer(u)) {
 		private_fit(u, l, need);
 		return 0;
 	}
@@ -147,7 +147,7 @@ static NOINLINE int reserve(struct ustack *u, struct usched_lane *l,
 	int rc = 0;
 
 	in_lane(l->l_bottom - need + more, l);
-	if (ustack_is_private(u))
+	if (needs_no_buffer(u))
 		return 0;
 	if (!keeps(u, need, more)) {
 		(void)note_depth(s, u, need);

@@ -216,8 +216,7 @@ NOINLINE int usched_may_move(void)
 {
 	const struct ustack *u = usched_current;
 
-	return !is_private(u->u_sched, u->u_lane) ||
-	       private_of(u->u_sched, u->u_lane)->pv_few;
+	return !ustack_is_private(u);
 }
 
 /*

@@ -4,8 +4,9 @@
 /*
  * PRIVATE LANES
  *
- * In a private lane no other thread ever runs. Its thread is never copied and
- * needs no buffer: u_stack is NULL, or a first buffer that is long enough. Three
+ * In a private lane no other thread ever runs. Its thread is not copied and needs
+ * no buffer: u_stack is NULL, or a buffer that is long enough. Only if it was promised
+ * no lane, and waits for long, is it copied out for a while (core/cool.h). Three
  * kinds of threads get one: those that were promised one (usched_private()),
  * whose stack must stay where it is, since others use it; and, if there is a
  * lane, those whose function is deep (core/deep.h), and those for which no other
@@ -93,6 +94,8 @@ struct usched_private_lane {
 	char   pv_guard;	/* its guard is a mapping */
 	char   pv_promised;	/* promised to its thread, which stays here */
 	char   pv_few;	/* its thread is here since there were few */
+	char   pv_warm;		/* it is in a list of warm lanes */
+	char   pv_idle;		/* what the last look did: core/cool.h */
 };
 
 /* Returns how many private lanes there may be beside nr others. */
@@ -155,8 +158,13 @@ int ustack_is_private(const struct ustack *u)
 {
 	const struct usched *s = u->u_sched;
 
-	return is_private(s, u->u_lane) &&
-	       (!HARD || private_of(s, u->u_lane)->pv_promised);
+	return is_private(s, u->u_lane) && private_of(s, u->u_lane)->pv_promised;
+}
+
+/* Does u, which has begun, block without a buffer? In the hard mode most move. */
+static int needs_no_buffer(const struct ustack *u)
+{
+	return HARD ? ustack_is_private(u) : is_private(u->u_sched, u->u_lane);
 }
 
 static void (*f_of(const struct ustack *u))(void *)
@@ -378,6 +386,7 @@ static int warm_pop(const struct usched *s, struct usched_warm *m)
 	int i = m->wm_first;
 
 	if (i != 0) {
+		private_of(s, i)->pv_warm = 0;
 		m->wm_first = s->s_lane[i].l_free;
 		m->wm_nob  -= warmth(private_of(s, i));
 	}
@@ -451,7 +460,7 @@ static int private_take(struct usched *s, int i, int promised)
 	s->s_lane[i].l_free = NOT_FREE;
 	w->pv_was      = NEVER_BLOCKED;
 	w->pv_promised = (char)promised;
-	w->pv_few    = 0;
+	w->pv_few    = w->pv_idle = 0;
 	w->pv_patience = w->pv_left = 0;
 	return i;
 }
@@ -531,6 +540,8 @@ static void warm_put(struct usched *s, int i)
 		private_lock(&m->wm_lock);
 	}
 	s->s_lane[i].l_free = (short)m->wm_first;
+	private_of(s, i)->pv_warm = 1;
+	private_of(s, i)->pv_idle = 0;
 	m->wm_first = i;
 	m->wm_nob  += nob;
 	private_unlock(&m->wm_lock);

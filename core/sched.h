@@ -79,8 +79,7 @@ int usched_lane_private(struct usched *s);
 
 /*
  * Returns whether the stack of u, which has begun, stays where it is: u has a
- * private lane. In the hard mode only if that was promised. Any thread that
- * knows that u has not ended.
+ * private lane that was promised. Any thread that knows that u has not ended.
  */
 int ustack_is_private(const struct ustack *u);
 
@@ -103,10 +102,11 @@ int usched_private_most(int nr);
  * If there are more threads than lanes, threads that take turns are copied at
  * each block. While s_few is not 0, a new thread gets a private lane instead,
  * if there is one, unless a lane is free. That spares two copies at each block,
- * and costs a page of memory for the thread, which the dispatcher keeps when the
- * thread has ended, until usched_trim(). The scheduler may set and clear s_few
- * where s_next() runs. It should be set only while threads are so few that the
- * pages that they touch stay in the second level of the TLB.
+ * and costs a page of memory for the thread, until usched_cool(). The dispatcher
+ * keeps the page when the thread has ended, until then or usched_trim(). The
+ * scheduler may set and clear s_few where s_next() runs. It should be set only while
+ * threads are so few that the pages that they touch stay in the second level of the
+ * TLB.
  */
 
 struct usched_credit;
@@ -190,6 +190,20 @@ size_t usched_spare(const struct usched *s);
  * nothing. No other dispatcher may use the lanes (usched_lanes_share()).
  */
 void usched_trim(struct usched *s, size_t margin);
+
+/*
+ * Returns how many private lanes s has for usched_cool(): 0 if another dispatcher
+ * owns the lanes.
+ */
+int usched_cool_nr(const struct usched *s);
+
+/*
+ * Looks at the nr-th private lane of s, from 1, for a scheduler that comes to each lane
+ * once in a second or so. A thread that was promised none and waits there is copied
+ * out. What was so at the last look gives its memory to the system: a system call.
+ * Returns whether the next look may do that. May be called where usched_trim() may.
+ */
+int usched_cool(struct usched *s, int nr);
 
 /*
  * Runs one thread, new or blocked, until it blocks (0) or ends (1): for its

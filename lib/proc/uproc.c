@@ -69,6 +69,13 @@
  * system calls for each sleep longer than REST. Then the processor sleeps until
  * it is woken.
  *
+ * A thread that was promised no private lane, and has waited there for COOL_EACH, is
+ * copied out, and its memory goes back (usched_cool()). A processor that runs passes
+ * over its private lanes, COOL_NR at a time, so that no event waits for long. A pass
+ * copies out, and a later one, COOL_EACH after its end, gives back where nothing ran
+ * since. A processor that sleeps makes whole passes, until nothing is left to do. Not
+ * under virtual time, and not in ws, where a lane may go to another worker meanwhile.
+ *
  * FORK
  *
  * The child of fork() has a copy of each set, but only the native thread that
@@ -152,7 +159,8 @@
  * If threads take turns, those without a lane of their own cost two copies a
  * block. So while a processor has at most FEW threads, those that find no free
  * lane get private lanes (s_few). With 1,000 threads a ring of rr is 1.4 times
- * as fast, and a thread takes a page where it took a buffer. More threads
+ * as fast, and a thread takes a page where it took a buffer, until it has waited for
+ * long (REST). More threads
  * than that share lanes, since the memory of 100,000 threads must stay small; and
  * threads that are alone in their lanes miss the TLB once a block: with 1,024
  * lanes for any number of threads, a ring of 20,000 took a seventh longer. If there
@@ -237,6 +245,10 @@ UPREEMPT_NEVER;
 #define RUNS_MOST	8		/* processors: else it takes too long */
 #define REST		100000000L	/* ns */
 #define REST_STACK	((size_t)32 << 10)	/* bytes of each lane stay */
+#define COOL_EACH	UTIME_S		/* between passes over private lanes */
+#define COOL_STEP	(5 * UTIME_MS)	/* between looks at COOL_NR of them */
+#define COOL_NR		16
+#define COOL_LOOKS	1024		/* without the clock */
 
 /* Lies behind a thread made with UPROC_JOIN. */
 struct joint {
@@ -1237,11 +1249,55 @@ void uproc_drain(struct uproc *p)
 	uproc_round_begin(p, p->p_switches);
 }
 
-/* Gives back memory that p, which has slept for REST, may not need soon. */
-static void rest(struct uproc *p)
+/* Looks at some private lanes at the time now, and ends the pass at the last. */
+static void cool(struct uproc *p, int nr, utime_ns now)
 {
+	struct uproc_cool *c = &p->p_cool;
+	int last = usched_cool_nr(&p->p_sched);
+
+	if (c->c_at == 0)
+		c->c_more = false;
+	for (; nr > 0 && c->c_at < last; nr--)
+		c->c_more |= usched_cool(&p->p_sched, ++c->c_at);
+	if (c->c_at >= last)
+		c->c_at = 0;
+	c->c_due = now + (c->c_at != 0 ? COOL_STEP : COOL_EACH);
+}
+
+/* Does that if it is due, in s_next(), at a look, which may have asked the clock. */
+static void cool_in_time(struct uproc *p)
+{
+	utime_ns now = p->p_waits.wb_looked != 0 ? p->p_round.r_at :
+		++p->p_cool.c_looks % COOL_LOOKS == 0 ? unow() : 0;
+
+	if (now > p->p_cool.c_due && !utime_is_virtual())
+		cool(p, COOL_NR, now);
+}
+
+/*
+ * Gives back memory that p may not need soon, after its nth sleep in a row without a
+ * wake. First what it keeps for work to come, then lanes.
+ */
+static void rest(struct uproc *p, int nth)
+{
+	if (nth > 1) {
+		cool(p, INT_MAX, unow());
+		return;
+	}
 	umem_pool_trim(&p->p_pool);
 	usched_trim(&p->p_sched, REST_STACK);
+}
+
+/* Returns how long p sleeps until the nth rest. UNEVER: nothing is left to do. */
+static utime_ns rest_in(const struct uproc *p, int nth)
+{
+	utime_ns now;
+
+	if (utime_is_virtual() || (nth > 2 && !p->p_cool.c_more) ||
+	    (nth > 1 && usched_cool_nr(&p->p_sched) == 0))
+		return UNEVER;
+	now = unow();
+	return nth == 1 || now >= p->p_cool.c_due ? REST : p->p_cool.c_due - now;
 }
 
 /* Returns the next deadline of the set, whose processors sleep, or UNEVER. */
@@ -1343,16 +1399,15 @@ bool uproc_sleep(struct uproc *p, utime_ns ns)
 	return woken;
 }
 
-/* Sleeps until there is work. *rested: p has rested already (REST above). */
-static void sleep_and_rest(struct uproc *p, bool *rested)
+/* Sleeps until there is work. *rests: how often p has rested (REST above). */
+static void sleep_and_rest(struct uproc *p, int *rests)
 {
-	utime_ns since = *rested || utime_is_virtual() ? UNEVER : unow() + REST;
+	utime_ns ns = rest_in(p, *rests + 1);
+	utime_ns since = ns != UNEVER ? unow() + ns : UNEVER;
 
-	if (uproc_sleep(p, since != UNEVER ? REST : UNEVER) ||
-	    since == UNEVER || unow() < since)
+	if (uproc_sleep(p, ns) || ns == UNEVER || unow() < since)
 		return;
-	rest(p);
-	*rested = true;
+	rest(p, ++*rests);
 }
 
 void uproc_shuffle(struct uproc *p)
@@ -1437,11 +1492,12 @@ int uproc_look(struct uproc *p)
 	struct uproc_set *set = p->p_set;
 	int spin = set->set_spare && !utime_is_virtual() ? UPROC_SPIN : 0;
 	unsigned tries = 0;
-	bool rested = false;
+	int rests = 0;
 	bool looked = false;
 
 	note_few(p);
 	uproc_round_end(p, p->p_switches);
+	cool_in_time(p);
 	if (uwait_outside(&p->p_waits)) {
 		spin   = 0;		/* a sleep is a look, and costs no more */
 		looked = !uproc_queue_empty(&p->p_queue);
@@ -1477,7 +1533,7 @@ int uproc_look(struct uproc *p)
 			uproc_pause(&tries);	/* a post may be half-way */
 			continue;
 		}
-		sleep_and_rest(p, &rested);				/* S4 */
+		sleep_and_rest(p, &rests);				/* S4 */
 		looked = true;
 		tries = 0;
 	}

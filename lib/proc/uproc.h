@@ -61,11 +61,20 @@ struct uproc_round {
 	int      r_came;	/* wakes by others came with the last look */
 };
 
+/* Private lanes of threads that wait for long: REST in uproc.c. */
+struct uproc_cool {
+	utime_ns c_due;		/* when the next are looked at */
+	int      c_at;		/* those up to here were, in this pass */
+	unsigned c_looks;	/* of the processor, that asked no clock */
+	int      c_more;	/* the next pass will give back memory */
+};
+
 struct uproc {
 	/* The owner's. */
 	struct usched       p_sched;	/* first: s_next() casts */
 	struct usched_queue p_queue;	/* can run; there is room for all */
 	struct uproc_round  p_round;
+	struct uproc_cool   p_cool;
 	unsigned            p_switches;	/* the scheduler counts them */
 	int                 p_prepared;	/* of them: see uproc_count() */
 	struct uproc_set   *p_set;

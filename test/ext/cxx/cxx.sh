@@ -19,12 +19,14 @@ verdict() { # what
 	judge $(($? != 0)) "$1" "$dir/out"
 }
 
+# Builds the library once, for all C++ compilers.
 library() { # flags
-	objs=
+	made=$dir/made$(echo "$1" | tr -d ' ') objs=
+	mkdir -p "$made"
 	for m in $modules $(case $1 in *HARD*) echo uhard ;; esac); do
-		${CC:-cc} -std=gnu11 -g -w $1 $includes -c "$(where $m.c)" \
-			-o "$dir/$m.o" || return 1
-		objs="$objs $dir/$m.o"
+		objs="$objs $made/$m.o"
+		[ -e "$made/$m.o" ] || ${CC:-cc} -std=gnu11 -g -w $1 $includes \
+			-c "$(where $m.c)" -o "$made/$m.o" || return 1
 	done
 }
 

@@ -83,7 +83,7 @@ wrong() { # expression
 	sed "$1" doc/tiny.c >"$dir/wrong.c"
 	! cmp -s doc/tiny.c "$dir/wrong.c" &&
 	tiny test/core/tiny/programs.c "$dir/wrong.c" ${CC:-cc} -O2 -w >"$dir/log" 2>&1 &&
-	! (ulimit -c 0; same 1 refused)
+	! (ulimit -c 0; WATCHDOG=5; export WATCHDOG; same 1 refused)
 	result $? "not seen: $1"
 }
 

@@ -229,7 +229,7 @@ static void always_ready(void)
 
 static void all(const char *what, utime_ns one, utime_ns other)
 {
-	doing(what);
+	doing("%s", what);
 	beside(one, other, true, false, false);
 	beside(one, other, false, true, false);
 	beside(one, other, false, false, true);

@@ -43,10 +43,17 @@ build() { # objects, options ...
 	done
 }
 
+# Compiles the scheduler, for a library that make builds with the same options.
+on() { # objects, library
+	mkdir -p "$dir/$1" && ${MAKE:-make} -s CC="${CC:-cc}" "$2" &&
+		cp "$2" "$dir/$1/usched.a" &&
+		${CC:-cc} $flags $CFLAGS $more -c examples/pr/pr.c -o "$dir/$1/pr.o"
+}
+
 # Builds a program over these objects, and runs it.
 runs() { # objects, source, arguments for the compiler ...
 	objects=$1 source=$2; shift 2
-	${CC:-cc} $flags $CFLAGS $more "$@" $source "$dir/$objects"/*.o \
+	${CC:-cc} $flags $CFLAGS $more "$@" $source "$dir/$objects"/*.[oa] \
 		-o "$dir/program" -pthread \
 		$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' $source) || return 1
 	"$dir/program" $arguments >"$dir/out"
@@ -89,7 +96,7 @@ applicable() {
 try blocks blocks_stand $text 8 $sources
 try commands commands_work
 try pr.h stands_alone
-try build build plain
+try build on plain libusched.a
 try demo shows plain demo
 try deadline shows plain deadline
 try order runs plain examples/pr/order.c
@@ -101,7 +108,7 @@ for test in $(applicable); do
 done
 try order.c runs plain test/proc/order.c "$same"
 more=-DUSCHED_HARD hard=lib/debug/uhard.c
-try 'build, hard' build hard
+try 'build, hard' on hard libusched-debug.a
 USCHED_DEBUG=evict=always,poison
 export USCHED_DEBUG
 try 'demo, hard' shows hard demo

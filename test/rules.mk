@@ -86,15 +86,16 @@ tested: $(ONCE:%=$(T_B)/%)
 chosen: $(patsubst %,$(T_B)/%,$(filter-out %.sh,$(CHOSEN)))
 	@$(RUN) $^ $(filter %.sh,$(CHOSEN))
 
-# All tests.
+# All tests. AFTER=test: without the scripts that make test has run in full.
 LONG    := test/whole/bare.sh test/debug/hard.sh test/whole/tools.sh test/whole/model.sh \
 	   test/house/scheduler.sh test/whole/chaos.sh test/debug/law.sh test/whole/release.sh \
 	   test/whole/packages.sh test/ext/sim/sim.sh test/ext/mpi/mpi.sh
+DONE    := $(if $(AFTER),$(DOCS))
 check:
 	+@$(AGAIN) checked
 checked: all built
 	@$(RUN) $(LONG) 'test/whole/matrix.sh --quick' $(PROGRAMS) \
-		$(filter-out $(LONG),$(SCRIPTS))
+		$(filter-out $(LONG) $(DONE),$(SCRIPTS))
 
 # All that checks run is compiled and linked.
 built: $(TIMED) $(PROGRAMS)

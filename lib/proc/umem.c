@@ -70,8 +70,9 @@
  *	blocks that pools and the depot hold: less than 2 batches of each class
  *	in a pool, DEPOT_MOST in the depot, and only of classes that were used.
  *
- * A processor that sleeps for some time empties its pool and the depot (REST in
- * uproc.c). The depot is also used up before more memory is mapped.
+ * A processor that sleeps for some time empties its pool and the depot, and leaves
+ * KEEP_REST where there was KEEP (REST in uproc.c). The depot is also used up before
+ * more memory is mapped.
  *
  * All chunks but the first ask for huge pages. A segment that gives back pages
  * no longer asks, or the kernel would fill the hole again.
@@ -148,6 +149,7 @@ UPREEMPT_NEVER;
 #define CUT_MAX		((size_t)16 << 10)
 #define GROW_MAX	16		/* segments of a chunk */
 #define KEEP		((size_t)1 << 10)	/* pages: 4 MiB */
+#define KEEP_REST	(KEEP / 64)		/* while a processor sleeps */
 #define DEPOT_MOST	4		/* batches of a class */
 #define RAW_MIN		16		/* places of the first k_raw */
 
@@ -447,10 +449,10 @@ static void chunk_put(struct umem *m, struct umem_chunk *c)
 	munmap(c->c_map, c->c_mapped);
 }
 
-/* Returns how many dirty pages there may be. */
-static size_t keep(const struct umem *m)
+/* Returns how many dirty pages there may be, at least `least`. */
+static size_t keep(const struct umem *m, size_t least)
 {
-	return m->m_used / 8 > KEEP ? m->m_used / 8 : KEEP;
+	return m->m_used / 8 > least ? m->m_used / 8 : least;
 }
 
 /* Gives back the pages of a run. A system that refuses is not asked again. */
@@ -477,11 +479,11 @@ static void run_clean(struct umem *m, struct umem_span *p)
 }
 
 /* Gives back dirty runs, the largest first, until there are few enough (M4). */
-static void trim(struct umem *m)
+static void trim(struct umem *m, size_t least)
 {
 	unsigned long long bins = m->m_bins;
 
-	while (m->m_dirty > keep(m) && bins != 0) {
+	while (m->m_dirty > keep(m, least) && bins != 0) {
 		int bin = 63 - __builtin_clzll(bins);
 		struct umem_link *l = m->m_run[bin].l_next;
 
@@ -561,8 +563,8 @@ static void run_put(struct umem *m, struct umem_span *p)
 		run_out(m, p);
 	}
 	run_in(m, p, pages, true);
-	if (m->m_dirty > keep(m))
-		trim(m);
+	if (m->m_dirty > keep(m, KEEP))
+		trim(m, KEEP);
 }
 
 static struct umem_span *span_get(struct umem *m, int class)
@@ -910,6 +912,7 @@ void umem_pool_trim(struct umem_pool *o)
 	}
 	pthread_mutex_lock(&m->m_lock);
 	(void)depot_flush(m);
+	trim(m, KEEP_REST);
 	pthread_mutex_unlock(&m->m_lock);
 }
 

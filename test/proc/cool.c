@@ -119,9 +119,7 @@ static void *watch(void *arg)
 			SCHED(wake)(threads[i]);
 	}
 	until(&ended, IDLE);
-	set(&over, 1);
-	for (i = 0; i < BUSY; i++)
-		SCHED(wake)(runners[i]);
+	set(&over, 1);			/* they run, and end */
 	SCHED(release)();
 	return NULL;
 }

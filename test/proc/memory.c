@@ -122,7 +122,7 @@ static void walk(void)
 		segs += i;
 	}
 	CHECK(used == mem.m_used && dirty == mem.m_dirty && segs == mem.m_segs);
-	CHECK_THAT(dirty, <=, keep(&mem));			/* M4 */
+	CHECK_THAT(dirty, <=, keep(&mem, KEEP));			/* M4 */
 }
 
 /* Returns a size, mostly small, like that of a slice. */

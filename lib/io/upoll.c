@@ -1045,6 +1045,7 @@ unsigned upoll_closes(int fd)
 	return e != NULL ? __atomic_load_n(&e->e_closes, __ATOMIC_ACQUIRE) : 0;
 }
 
+#if defined(__linux__)
 /* Returns an option of a socket, or -1. */
 static int option(int fd, int name)
 {
@@ -1054,7 +1055,6 @@ static int option(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value : -1;
 }
 
-#if defined(SO_PROTOCOL) && defined(SO_DOMAIN)
 static bool is_unix(int fd)
 {
 	return option(fd, SO_DOMAIN) == AF_UNIX;
@@ -1066,7 +1066,7 @@ static bool is_stream(int fd)
 	return option(fd, SO_PROTOCOL) == IPPROTO_TCP ||
 		(is_unix(fd) && option(fd, SO_TYPE) == SOCK_STREAM);
 }
-#else
+#else				/* events may not tell of urgent bytes there */
 static bool is_unix(int fd)	{ return (void)fd, true; }
 static bool is_stream(int fd)	{ return (void)fd, false; }
 #endif

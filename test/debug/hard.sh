@@ -6,10 +6,10 @@
 #
 #	test/debug/hard.sh [--full] [test ...]
 #
-# Tests are names like depth or join-LL; if none is given, all run. With
-# --full they also run with other words, and with the portable switch: half an
-# hour. CC is the compiler, CFLAGS are more options for it, WORDS replaces the
-# words.
+# Tests are names like depth or join-LL; if none is given, all run, compiled at -O1.
+# With --full they are compiled at -O2, and also run with other words, and with the
+# portable switch: half an hour. CC is the compiler, CFLAGS are more options for it,
+# WORDS replaces the words.
 
 cd "$(dirname "$0")/../.." || exit 1
 . test/run/layout
@@ -33,7 +33,7 @@ words_of() { # test, words
 libs() { sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$1"; }
 
 compile() { # what else
-	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra $CFLAGS $more -DUSCHED_HARD \
+	${CC:-cc} -std=gnu11 $level -g -Wall -Wextra $CFLAGS $more -DUSCHED_HARD \
 		$includes "$@"
 }
 
@@ -102,12 +102,12 @@ if [ "$1" = --job ]; then
 	exit 0
 fi
 
-full=
-[ "$1" = --full ] && { full=1; shift; }
+full='' level=-O1
+[ "$1" = --full ] && { full=1 level=-O2; shift; }
 tests=${*:-$(names)}
 . test/run/count
 WATCHDOG=${WATCHDOG:-600} more=
-export dir more WATCHDOG
+export dir more level WATCHDOG
 : >"$dir/status"
 round "$words"
 if [ "$full" ]; then

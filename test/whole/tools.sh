@@ -21,13 +21,10 @@ unset ASAN_OPTIONS LSAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS USCHED_DEBUG
 tools() {
 	cat <<-END
 	valgrind|gcc|-O2||valgrind
-	valgrind|gcc|-O2 -DUSCHED_PORTABLE||valgrind
 	address|gcc|-O1||gcc
 	address|gcc|-O1 -DUSCHED_PORTABLE||gcc
 	address-apart|gcc|-O2||gcc
-	address-apart|clang|-O2||libclang-rt-14-dev
 	thread|gcc|-O1||gcc
-	undefined|gcc|-O2||gcc
 	address|clang|-O1||libclang-rt-14-dev
 	thread|clang|-O1||libclang-rt-14-dev
 	undefined|clang|-O2||libclang-rt-14-dev
@@ -40,6 +37,9 @@ tools() {
 	+thread|gcc|-O0||gcc
 	+undefined|gcc|-O2 -DUSCHED_PORTABLE||gcc
 	+undefined|clang-19|-O2||libclang-rt-19-dev
+	+valgrind|gcc|-O2 -DUSCHED_PORTABLE||valgrind
+	+address-apart|clang|-O2||libclang-rt-14-dev
+	+undefined|gcc|-O2||gcc
 	END
 }
 

@@ -23,7 +23,8 @@ NOT     := $(UNWIND) $(NO_STATIC) $(if $(HARD),,$(call variant,HARD))
 CORES   := $(filter-out $(NOT),$(call variant,core))
 ALONE   := $(filter-out $(NOT),$(call variant,once))
 SCHEDS  := $(filter-out $(NOT),$(call variant,RR))
-TESTS   := $(CORES) $(ALONE) $(foreach v,RR LL WS,$(patsubst %,%-$(v), \
+SCHEDULERS := RR LL WS
+TESTS   := $(CORES) $(ALONE) $(foreach v,$(SCHEDULERS),$(patsubst %,%-$(v), \
 	   $(filter-out $(NOT),$(call variant,$(v)))))
 T_B     := $(B)/test
 PROGRAMS := $(TESTS:%=$(T_B)/%)

@@ -18,10 +18,11 @@
 #	sid		the newest gcc. Its language is Turkish, in which i and I
 #			are two letters
 #
-# bookworm runs all. The others make, and compile and link all tests. With --full
-# each root runs all. Roots stay in build/bare for a week. Each command has its own
-# mounts, processes and network, which end with the command, and of the network only
-# loopback. With BARE=must a root that cannot be made is a failure; else it is skipped.
+# bookworm runs all. The others make, and compile and link each test for one scheduler.
+# With --full each root runs all, with all schedulers. Roots stay in build/bare for a
+# week. Each command has its own mounts, processes and network, which end with the
+# command, and of the network only loopback. With BARE=must a root that cannot be made
+# is a failure; else it is skipped.
 
 cd "$(dirname "$0")/../.." || exit 1
 . test/run/layout
@@ -147,10 +148,15 @@ install() {
 		echo \"\$left\"; [ -z \"\$left\" ]"
 }
 
+# Without --full, make compiles one file by each rule in the path with spaces, not all
+# files.
 odd() {
+	copy="mkdir 'a b'; cp -a usched 'a b'; cd 'a b/usched'
+		touch usched.c ext/wrap/uwrap.c ext/cxx/ucxx.cc ext/view/page.html"
+	[ -z "$full" ] || copy="git clone -q usched.git 'a b/usched'; cd 'a b/usched'"
 	step 'spaces, umask 077, a language that is not here' "
 		umask 077; export LC_ALL=de_DE.UTF-8
-		git clone -q usched.git 'a b/usched'; cd 'a b/usched'
+		$copy
 		$(readme)
 		make -s install PREFIX=\$HOME/all
 		[ -z \"\$(find \$HOME/all ! -perm -444)\" ]
@@ -162,11 +168,10 @@ odd() {
 
 # Builds as Alpine does.
 musl() {
-	step musl "cd usched; make -s built CC=musl-gcc O=-Os LDFLAGS=-static
+	step musl "cd usched; $built CC=musl-gcc O=-Os LDFLAGS=-static
 		${full:+make test CC=musl-gcc O=-Os LDFLAGS=-static}"
 }
 
-built='make -s built O=-O1'	# as make test compiles
 newcomer() {
 	step clone 'git clone -q usched.git usched' || return
 	step make 'cd usched; make' || return
@@ -220,7 +225,13 @@ wrongly_skipped() { # what, output of make test
 	[ "$(skips_wrong "$dir/tested")" ] || fail "not seen: $1" && pass
 }
 
-[ "${1:-}" = --full ] && full=1 && shift
+built='make -s built O=-O1'	# as make test compiles
+if [ "${1:-}" = --full ]; then
+	full=1
+	shift
+else
+	built="$built SCHEDULERS=RR"
+fi
 for tool in git mmdebstrap unshare ip; do
 	have $tool || unable "no $tool" || counted
 done

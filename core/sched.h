@@ -157,8 +157,8 @@ void usched_outside(void (*f)(void *));
 void usched_waits_outside(const struct ustack *u);
 
 /*
- * Returns, for schedulers that set u_lane, whether a new thread of f, which has no
- * private lane, should share one of few lanes. Once for each thread that begins.
+ * Returns whether a new thread of f, which has no private lane, should share one of few
+ * lanes. For schedulers that set u_lane, once for each thread that begins.
  */
 int usched_lane_outside(void (*f)(void *));
 

@@ -78,7 +78,7 @@ static struct usched_credit *credit_of(struct usched_credit *table,
 
 /*
  * Adds to the credit of f, unless that is SURE. If others do at the same time, part
- * is lost. What does not change is not written: others share the line.
+ * is lost. Credit that does not change is not written: others share the line.
  */
 static void credit_add(struct usched_credit *table, void (*f)(void *), int more)
 {

@@ -149,7 +149,7 @@ static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *));
 
 /*
  * Says that the threads of f wait for events from outside, such as descriptors. New
- * ones share few lanes, at any number (core/outside.h). Any thread.
+ * threads of f share few lanes, at any number (core/outside.h). Any thread.
  */
 void usched_outside(void (*f)(void *));
 
@@ -200,7 +200,7 @@ int usched_cool_nr(const struct usched *s);
 /*
  * Looks at the nr-th private lane of s, from 1, for a scheduler that comes to each lane
  * once in a second or so. A thread that was promised none and waits there is copied
- * out. What was so at the last look gives its memory to the system: a system call.
+ * out. If it was at the last look, its memory goes to the system: a system call.
  * Returns whether the next look may do that. May be called where usched_trim() may.
  */
 int usched_cool(struct usched *s, int nr);

@@ -9,6 +9,11 @@
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #define NOINLINE	__attribute__((noinline))
 #define ALWAYS_INLINE	inline __attribute__((always_inline))
+#if defined(USCHED_HARD)
+#define HARD		1
+#else
+#define HARD		0
+#endif
 
 /* Ends the program, with this text, if the caller has broken its contract. */
 #define CONTRACT(cond, text)						\

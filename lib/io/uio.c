@@ -86,8 +86,7 @@ static bool is_shut(int fd)
  */
 static NOINLINE int wait_to_read(int fd, utime_ns until, int last)
 {
-	return is_shut(fd) ? 1 :
-		upoll_wait(fd, UREAD, until, last);
+	return is_shut(fd) ? 1 : upoll_wait(fd, UREAD, until, last);
 }
 
 /* Returns the result of a read that was the last attempt. */
@@ -353,22 +352,30 @@ static ssize_t blocking_write(int fd, const void *buf, size_t size)
 	return blocking_writev(fd, &v, 1);
 }
 
+static NOINLINE ssize_t try_recvfrom(int fd, void *buf, size_t size, int flags,
+				     struct sockaddr *from, socklen_t *len)
+{
+	struct upoll_read r = upoll_read_begin(flags == 0 ? fd : -1);
+	struct iovec v = { buf, size };
+	ssize_t rc;
+
+	if (r.r_unix && from == NULL)
+		return recv_noted(r, fd, &v, 1);
+	UNINTERRUPTED(rc, recvfrom(fd, buf, size, flags | MSG_DONTWAIT, from,
+				   len));
+	upoll_read_end(r, rc, r.r_unix ? 0 : size);
+	return rc;
+}
+
 /* A read of no byte never blocks, and takes no datagram. A recv() does both. */
 static NOINLINE ssize_t try_read(int fd, void *buf, size_t size)
 {
-	struct upoll_read r;
 	struct iovec v = { buf, size };
 	ssize_t rc;
 
 	if (size == 0)
 		return blocking_read(fd, buf, 0);
-	r = upoll_read_begin(fd);
-	if (r.r_unix)
-		rc = recv_noted(r, fd, &v, 1);
-	else {
-		UNINTERRUPTED(rc, recv(fd, buf, size, MSG_DONTWAIT));
-		upoll_read_end(r, rc, size);
-	}
+	rc = try_recvfrom(fd, buf, size, 0, NULL, NULL);
 	if (rc == -ENOTSOCK)
 		rc = try_readv(fd, &v, 1);
 	return rc != -EFAULT ? rc : fault("u_read: the buffer", &v, 1);
@@ -475,21 +482,6 @@ ssize_t u_write_all(int fd, const void *buf, size_t size, utime_ns until)
 }
 
 /* Sockets. */
-
-static NOINLINE ssize_t try_recvfrom(int fd, void *buf, size_t size, int flags,
-				     struct sockaddr *from, socklen_t *len)
-{
-	struct upoll_read r = upoll_read_begin(flags == 0 ? fd : -1);
-	struct iovec v = { buf, size };
-	ssize_t rc;
-
-	if (r.r_unix && from == NULL)
-		return recv_noted(r, fd, &v, 1);
-	UNINTERRUPTED(rc, recvfrom(fd, buf, size, flags | MSG_DONTWAIT, from,
-				   len));
-	upoll_read_end(r, rc, r.r_unix ? 0 : size);
-	return rc;
-}
 
 static NOINLINE ssize_t try_sendto(int fd, const void *buf, size_t size,
 				   int flags, const struct sockaddr *to,

@@ -54,7 +54,7 @@
  *
  * A stream that u_accept(), userve() or u_dial_*() has made is closed by u_close(),
  * also if no thread waits: it is owned, stays armed, and most waits to read it make no
- * system call. What is put in its place by close() or dup2() all the same is found
+ * system call. Another file in its place, by close() or dup2(), is found
  * within a second; with USCHED_HARD the program ends in usched_fail().
  *
  * A BUFFER FOR EACH WAITING THREAD

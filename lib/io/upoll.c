@@ -124,8 +124,8 @@
  * the generation. EPOLLONESHOT, so that each event disarms: no call less. A timer for
  * each second look: 100 ns and more a wait, and it keeps the scheduler from its end.
  *
- * Owned streams that are not edge-triggered, so that no read need leave nothing. What
- * is ready, and for which no thread waits, ends each sleep, so it must be disarmed, and
+ * Owned streams that are not edge-triggered, so that no read need leave nothing. A
+ * stream that is ready, and has no waiter, ends each sleep, so it must be disarmed, and
  * armed again: with 1,000 connections on two workers of ws 0.4 to 0.6 epoll_ctl a
  * message, where edges need 0.05 to 0.2.
  *
@@ -175,11 +175,6 @@ UPREEMPT_NEVER;
 #define IN_A_ROW	64	/* calls before a thread gives way */
 #define ASK		4	/* calls before it asks the clock */
 #define GUESTS		2	/* waits elsewhere, before it is armed there */
-#if defined(USCHED_HARD)
-#define HARD	true
-#else
-#define HARD	false
-#endif
 
 struct poller {
 	struct uwait_source p_source;	/* first */
@@ -276,6 +271,20 @@ static struct entry *entry_of(int fd, int *rc)
 	return *rc == -EBADF ? NULL : entry_make(fd);
 }
 
+/* Calls f for the entries of all numbers. */
+static void each_entry(void (*f)(struct entry *e, const struct poller *p),
+		       const struct poller *p)
+{
+	int i, k;
+
+	for (i = 0; i < PAGES; i++) {
+		struct entry *list = __atomic_load_n(&page[i], __ATOMIC_ACQUIRE);
+
+		for (k = 0; list != NULL && k < PAGE; k++)
+			f(&list[k], p);
+	}
+}
+
 static struct record *record_of(const struct node *n)
 {
 	return (struct record *)(uintptr_t)((const char *)(n - n->n_index) -
@@ -295,11 +304,9 @@ static void set_owned(struct entry *e, bool owned)
 /* Notes that the file of e was closed, by another call than u_close(). */
 static void closed_behind(struct entry *e)
 {
-#if defined(USCHED_HARD)
-	if (is_owned(e))
+	if (HARD && is_owned(e))
 		usched_fail("close: only u_close() may close what u_accept(), "
 			    "u_dial(), userve() or u_trust() were given");
-#endif
 	set_owned(e, false);
 }
 
@@ -342,9 +349,12 @@ static void take_out(struct entry *e, struct node *n)
 	n->n_prev = NULL;
 }
 
-/* Returns the first node of p in a ring of e; NULL: there is none. */
+/*
+ * Returns the first node of p in a ring of e, with again the first that looks again;
+ * NULL: there is none.
+ */
 static struct node *first_of(const struct entry *e, int ring,
-			     const struct poller *p)
+			     const struct poller *p, bool again)
 {
 	struct node *first = e->e_first[ring];
 	struct node *n = first;
@@ -352,11 +362,23 @@ static struct node *first_of(const struct entry *e, int ring,
 	if (n == NULL)
 		return NULL;
 	do {
-		if (p == NULL || record_of(n)->r_poller == p)
+		if ((p == NULL || record_of(n)->r_poller == p) &&
+		    (!again || n->n_again))
 			return n;
 		n = n->n_next;
 	} while (n != first);
 	return NULL;
+}
+
+/* Takes n out of its ring, and if it still waits, puts it, claimed, in front. */
+static bool take_claimed(struct entry *e, struct node *n, struct node **claimed)
+{
+	take_out(e, n);
+	if (!uwait_claim(&record_of(n)->r_wait))
+		return false;
+	n->n_next = *claimed;
+	*claimed = n;
+	return true;
 }
 
 /*
@@ -369,15 +391,11 @@ static bool take_first(struct entry *e, int ring, const struct poller *p,
 {
 	struct node *n;
 
-	while ((n = first_of(e, ring, p)) != NULL) {
+	while ((n = first_of(e, ring, p, false)) != NULL) {
 		if (fetch != NULL && n->n_fetch == *fetch)
 			return false;
-		take_out(e, n);
-		if (!uwait_claim(&record_of(n)->r_wait))
-			continue;
-		n->n_next = *claimed;
-		*claimed = n;
-		return true;
+		if (take_claimed(e, n, claimed))
+			return true;
 	}
 	return false;
 }
@@ -388,6 +406,15 @@ static void take_all(struct entry *e, const struct poller *p,
 	while (take_first(e, READERS, p, NULL, claimed) ||
 	       take_first(e, WRITERS, p, NULL, claimed))
 		;
+}
+
+/* Forgets the file of e, and takes all that wait for it. */
+static void forget_file(struct entry *e, struct node **claimed)
+{
+	take_all(e, NULL, claimed);
+	set_last(e, false);
+	set_owned(e, false);
+	armed_at(e, NULL);
 }
 
 static void complete(struct node *claimed, int result)
@@ -403,8 +430,8 @@ static void complete(struct node *claimed, int result)
 /* Returns what nodes of p in the rings of e wait for: UREAD, UWRITE. */
 static int mask_of(const struct entry *e, const struct poller *p)
 {
-	return (first_of(e, READERS, p) != NULL ? UREAD : 0) |
-	       (first_of(e, WRITERS, p) != NULL ? UWRITE : 0);
+	return (first_of(e, READERS, p, false) != NULL ? UREAD : 0) |
+	       (first_of(e, WRITERS, p, false) != NULL ? UWRITE : 0);
 }
 
 /* Pollers. */
@@ -482,22 +509,6 @@ static void event(void *poller, int fd, int mask, uint64_t generation)
 	complete(failed, rc);
 }
 
-/* Returns the first node of p that looks again. NULL: there is none. */
-static struct node *first_again(const struct entry *e, const struct poller *p)
-{
-	struct node *first = e->e_first[READERS];
-	struct node *n = first;
-
-	if (n == NULL)
-		return NULL;
-	do {
-		if (n->n_again && record_of(n)->r_poller == p)
-			return n;
-		n = n->n_next;
-	} while (n != first);
-	return NULL;
-}
-
 /* Ends the waits for e at p that look again. */
 static void entry_again(struct entry *e, const struct poller *p)
 {
@@ -505,13 +516,8 @@ static void entry_again(struct entry *e, const struct poller *p)
 	struct node *n;
 
 	ulock_get(&e->e_lock);
-	while ((n = first_again(e, p)) != NULL) {
-		take_out(e, n);
-		if (!uwait_claim(&record_of(n)->r_wait))
-			continue;
-		n->n_next = claimed;
-		claimed = n;
-	}
+	while ((n = first_of(e, READERS, p, true)) != NULL)
+		(void)take_claimed(e, n, &claimed);
 	ulock_put(&e->e_lock);
 	complete(claimed, UPOLL_AGAIN);
 }
@@ -519,15 +525,8 @@ static void entry_again(struct entry *e, const struct poller *p)
 /* Does so for all numbers. */
 static NOINLINE void all_again(struct poller *p)
 {
-	int i, k;
-
 	__atomic_store_n(&p->p_again, 0, __ATOMIC_SEQ_CST);		/* L9 */
-	for (i = 0; i < PAGES; i++) {
-		struct entry *list = __atomic_load_n(&page[i], __ATOMIC_ACQUIRE);
-
-		for (k = 0; list != NULL && k < PAGE; k++)
-			entry_again(&list[k], p);
-	}
+	each_entry(entry_again, p);
 }
 
 /* Returns when p looks again; 0: it need not. */
@@ -565,21 +564,13 @@ static void sleep_in(struct uwait_source *o, utime_ns ns)
 	fetch(p, UEVENTS_MOST, ns);
 }
 
-/* Forgets where descriptors are armed: another poller may have this address. */
-static void disarm_all(const struct poller *p)
+/* Forgets that e is armed at p: another poller may have this address. */
+static void entry_disarm(struct entry *e, const struct poller *p)
 {
-	int i, k;
-
-	for (i = 0; i < PAGES; i++) {
-		struct entry *list = __atomic_load_n(&page[i], __ATOMIC_ACQUIRE);
-
-		for (k = 0; list != NULL && k < PAGE; k++) {
-			ulock_get(&list[k].e_lock);
-			if (list[k].e_armed_at == p)
-				armed_at(&list[k], NULL);
-			ulock_put(&list[k].e_lock);
-		}
-	}
+	ulock_get(&e->e_lock);
+	if (e->e_armed_at == p)
+		armed_at(e, NULL);
+	ulock_put(&e->e_lock);
 }
 
 static void poller_free(struct uwait_source *o)
@@ -591,7 +582,7 @@ static void poller_free(struct uwait_source *o)
 	if (p->p_next != NULL)
 		p->p_next->p_at = p->p_at;
 	ulock_put(&pollers_lock);
-	disarm_all(p);
+	each_entry(entry_disarm, p);
 	uevents_fini(&p->p_events);
 	free(p);
 }
@@ -1024,10 +1015,7 @@ int upoll_close(int fd)
 	if (e == NULL)
 		return close(fd) == 0 ? 0 : -errno;
 	ulock_get(&e->e_lock);
-	take_all(e, NULL, &claimed);
-	set_last(e, false);
-	set_owned(e, false);
-	armed_at(e, NULL);
+	forget_file(e, &claimed);
 	__atomic_store_n(&e->e_closes, e->e_closes + 1, __ATOMIC_RELEASE);
 	if (!UEVENTS_STAY)
 		disarm_everywhere(fd);
@@ -1060,27 +1048,28 @@ static bool is_unix(int fd)
 	return option(fd, SO_DOMAIN) == AF_UNIX;
 }
 
-/* Returns whether fd is a stream of TCP or AF_UNIX. */
-static bool is_stream(int fd)
+/* Returns whether fd is a stream of TCP or, *local, of AF_UNIX. */
+static bool is_stream(int fd, bool *local)
 {
-	return option(fd, SO_PROTOCOL) == IPPROTO_TCP ||
-		(is_unix(fd) && option(fd, SO_TYPE) == SOCK_STREAM);
+	*local = option(fd, SO_PROTOCOL) != IPPROTO_TCP;
+	return !*local || (is_unix(fd) && option(fd, SO_TYPE) == SOCK_STREAM);
 }
 #else				/* events may not tell of urgent bytes there */
 static bool is_unix(int fd)	{ return (void)fd, true; }
-static bool is_stream(int fd)	{ return (void)fd, false; }
+static bool is_stream(int fd, bool *local)
+{
+	return (void)fd, *local = false;
+}
 #endif
 
-/* Makes fd owned. 0, -EBADF, -ENOMEM. */
-static int own(int fd)
+/* Makes fd owned; local: it is of AF_UNIX. 0, -EBADF, -ENOMEM. */
+static int own(int fd, bool local)
 {
 	int rc = 0;
 	struct entry *e = entry_of(fd, &rc);
-	bool local;
 
 	if (e == NULL)
 		return rc;
-	local = is_unix(fd);
 	ulock_get(&e->e_lock);
 	event_counted(e);	/* the last file's e_empty is none of this */
 	__atomic_store_n(&e->e_unix, local, __ATOMIC_RELAXED);
@@ -1091,26 +1080,24 @@ static int own(int fd)
 
 int upoll_trust(int fd)
 {
-	return own(fd);
+	return own(fd, is_unix(fd));
 }
 
 void upoll_made(int fd)
 {
 	struct node *claimed = NULL;
 	struct entry *e = entry_look(fd);
+	bool local;
 
 	if (e != NULL) {
 		ulock_get(&e->e_lock);
-		if (is_owned(e))
-			closed_behind(e);		/* so it was closed */
-		take_all(e, NULL, &claimed);
-		set_last(e, false);
-		armed_at(e, NULL);
+		closed_behind(e);		/* if it was owned */
+		forget_file(e, &claimed);
 		ulock_put(&e->e_lock);
 		complete(claimed, -EBADF);
 	}
-	if (UEVENTS_STAY && !utime_is_virtual() && is_stream(fd))
-		(void)own(fd);		/* or, without memory, not */
+	if (UEVENTS_STAY && !utime_is_virtual() && is_stream(fd, &local))
+		(void)own(fd, local);	/* or, without memory, not */
 }
 
 void upoll_share(int fd)

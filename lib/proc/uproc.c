@@ -1289,14 +1289,11 @@ static void rest(struct uproc *p, int nth)
 }
 
 /* Returns how long p sleeps until the nth rest. UNEVER: nothing is left to do. */
-static utime_ns rest_in(const struct uproc *p, int nth)
+static utime_ns rest_in(const struct uproc *p, int nth, utime_ns now)
 {
-	utime_ns now;
-
 	if (utime_is_virtual() || (nth > 2 && !p->p_cool.c_more) ||
 	    (nth > 1 && usched_cool_nr(&p->p_sched) == 0))
 		return UNEVER;
-	now = unow();
 	return nth == 1 || now >= p->p_cool.c_due ? REST : p->p_cool.c_due - now;
 }
 
@@ -1402,10 +1399,10 @@ bool uproc_sleep(struct uproc *p, utime_ns ns)
 /* Sleeps until there is work. *rests: how often p has rested (REST above). */
 static void sleep_and_rest(struct uproc *p, int *rests)
 {
-	utime_ns ns = rest_in(p, *rests + 1);
-	utime_ns since = ns != UNEVER ? unow() + ns : UNEVER;
+	utime_ns now = unow();
+	utime_ns ns = rest_in(p, *rests + 1, now);
 
-	if (uproc_sleep(p, ns) || ns == UNEVER || unow() < since)
+	if (uproc_sleep(p, ns) || ns == UNEVER || unow() < now + ns)
 		return;
 	rest(p, ++*rests);
 }
@@ -1705,7 +1702,7 @@ static void in_child(void)
 	p->p_sched.s_done    = NULL;
 	p->p_sched.s_again   = NULL;
 	p->p_sched.s_preempt = NULL;
-	p->p_waits.wb_looked = 0;	/* calls give way to nobody */
+	p->p_waits.wb_looked = 0;	/* calls do not give way */
 	if (p->p_set->set_ops.op_move.mv_forked != NULL)
 		p->p_set->set_ops.op_move.mv_forked(p);
 }

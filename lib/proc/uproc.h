@@ -325,14 +325,19 @@ void uproc_drain(struct uproc *p);
 /* Not API: a part of uproc_is_late(). */
 int uproc_ask(struct uproc *p, unsigned switches);
 
+/* Not API. Returns whether p has to ask at this switch whether it is late. */
+static __inline__ int uproc_must_ask(const struct uproc *p, unsigned switches)
+{
+	return __builtin_expect((int)(p->p_round.r_ask - switches) <= 0, 0);
+}
+
 /*
  * Returns whether p, which has threads to run, has to look first for what comes
  * from outside. op_next() asks at each switch; switches counts them.
  */
 static __inline__ int uproc_is_late(struct uproc *p, unsigned switches)
 {
-	return __builtin_expect((int)(p->p_round.r_ask - switches) <= 0, 0) &&
-	       uproc_ask(p, switches);
+	return uproc_must_ask(p, switches) && uproc_ask(p, switches);
 }
 
 /* Not API. Ends a round, before a look or a sleep of ws. Owner only. */

@@ -245,12 +245,6 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 	return go(w, t);
 }
 
-/* Returns whether w may be late at a switch. */
-static inline bool must_ask(const struct ws_worker *w, unsigned switches)
-{
-	return (int)(w->w_proc.p_round.r_ask - switches) <= 0;
-}
-
 /*
  * Takes the thread in the slot; NULL: next() has to choose. Called on the stack
  * of the thread that blocks. So w stays inside its section, and no thief takes
@@ -268,7 +262,7 @@ static struct ustack *quick(struct usched *s)
 		return NULL;
 	}
 	t = w->w_gate.g_slot;
-	if (t == NULL || !LIKELY(!must_ask(w, switches)) ||
+	if (t == NULL || uproc_must_ask(&w->w_proc, switches) ||
 	    !LIKELY(sure || ws_is_home(w, t)) ||
 	    (uintptr_t)t->t_stack.u_top & USCHED_NOT_READY ||
 	    t->t_stack.u_mark & PREEMPTED) {
@@ -295,7 +289,7 @@ static struct ustack *next(struct usched *s)
 	if (!LIKELY(sure || ws_stop_in(&w->w_gate.g_stop)))
 		return next_slow(w);		/* and wait there */
 	t = w->w_gate.g_slot;
-	if (t == NULL || !LIKELY(!must_ask(w, switches)) ||
+	if (t == NULL || uproc_must_ask(&w->w_proc, switches) ||
 	    !LIKELY(sure ? t->t_stack.u_lane != 0 : ws_is_home(w, t)))
 		return next_slow(w);
 	ws_slot_set(&w->w_gate, NULL);
@@ -383,7 +377,7 @@ static int again(struct usched *s, struct ustack *u)
 	struct ws_deque_item x = ws_deque_none(NULL);
 	int lane;
 
-	if (must_ask(w, switches) || s->s_next != next ||
+	if (uproc_must_ask(&w->w_proc, switches) || s->s_next != next ||
 	    u->u_stack != NULL || u->u_mark != 0 || u->u_f == ustack_shell ||
 	    ws_mail_settled(&t->t_wakes) || lane_stays(t) ||
 	    u->u_lane > s->s_lane_nr)

@@ -58,11 +58,6 @@
 
 #include <stdlib.h>
 
-#if defined(USCHED_HARD)
-#define HARD	1
-#else
-#define HARD	0
-#endif
 #define BLOCK	sizeof(struct uproc_thread)
 #define SPARE_MOST	512	/* blocks, beside those that tasks need */
 #define THREAD_ITEM	((void *)2)	/* in a deque, not a task */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* io_late: what comes from outside is seen in time, beside threads that compute. */
+/* io_late: events, deadlines and wakes are seen in time, beside threads that compute. */
 /* VARIANTS: RR LL WS PR */
 /* LIBS: -Wl,--wrap=epoll_wait,--wrap=clock_gettime */
 

@@ -7,14 +7,14 @@
  * Writers send plain bytes, bytes with descriptors, urgent bytes, and bytes below
  * SO_RCVLOWAT; readers of streams that u_accept() or u_dial_*() has made take them
  * by all calls, also by those of POSIX in between, with deadlines that pass beside
- * threads that compute. No byte is lost, and no read hangs: the second look of a
- * wait comes after an hour here, but where it is what the test is about.
+ * threads that compute. No byte is lost, and no read hangs. The second look of a wait
+ * comes after an hour here, and soon only in the tests of second looks.
  *
  * After a read that was short, bytes that came are found by the next look. A wait
  * of an owned stream makes no call of epoll_ctl(), and an idle processor sleeps on
- * after the second looks. Bytes that came before a deadline
- * are read. A number that the program has closed, or given to another file, is told
- * by the second look, and the hard mode names the close.
+ * after the second looks. Bytes that came before a deadline are read. A number that
+ * the program has closed, or given to another file, is told by the second look, and
+ * the hard mode names the close.
  */
 #include "either.h"
 #include "uio.h"
@@ -347,7 +347,7 @@ struct stream {
 	bool     m_tcp;
 	bool     m_is_urgent;	/* will have an urgent byte */
 	unsigned m_seed;
-	long     m_sent;	/* bytes that are no urgent ones */
+	long     m_sent;	/* bytes, without urgent bytes */
 	long     m_got;
 };
 

@@ -248,13 +248,13 @@ broken 'L9: the rings are looked at first' arm upoll.c \
 	'/^static NOINLINE void all_again/,/^}/{/L9/d;s/^}/	__atomic_store_n(\&p->p_again, 0, __ATOMIC_SEQ_CST);\n}/;}'
 broken 'no second look' arm upoll.c 's/^		all_again(p);/		;/'
 broken 'armed for the file before' arm upoll.c \
-	'/^int upoll_close/,/^}/s/^	armed_at(e, NULL);//'
+	'/^static void forget_file/,/^}/s/^	armed_at(e, NULL);//'
 broken 'L4: a close takes no node' arm upoll.c \
-	'/^int upoll_close/,/^}/s/^	take_all(e, NULL, &claimed);//'
+	'/^static void forget_file/,/^}/s/^	take_all(e, NULL, claimed);//'
 broken 'L1: a node is taken without the lock' arm upoll.c \
 	'/^static void event(/,/^}/{s/^	ulock_get(&e->e_lock);//;s/^	ulock_put(&e->e_lock);//;}'
 broken 'the event of one poller ends waits of another' arm upoll.c \
-	's/if (p == NULL || record_of(n)->r_poller == p)/if (1)/'
+	's/(p == NULL || record_of(n)->r_poller == p) &&/(1) \&\&/'
 
 broken 'lock: taken by a load and a store' lock lock.h \
 	's/return __atomic_compare_exchange_n(&l->l_state, &was, 1, false,/return (was = __atomic_load_n(\&l->l_state, __ATOMIC_ACQUIRE)) == 0 \&\& (__atomic_store_n(\&l->l_state, 1, __ATOMIC_RELAXED), 1);/

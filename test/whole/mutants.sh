@@ -169,7 +169,7 @@ broken 'owned: armed to write is armed to read' io_trust lib/io/upoll.c \
 broken 'owned: the end of a stream is as any event' io_trust lib/io/upoll.c \
 	'/^static bool is_empty/,/^}/{/e_is_last/d;}'
 broken 'owned: armed for the file before' io_trust lib/io/upoll.c \
-	'/^int upoll_close/,/^}/s/^	armed_at(e, NULL);//'
+	'/^static void forget_file/,/^}/s/^	armed_at(e, NULL);//'
 broken 'owned: events before it do not count' io_trust lib/io/upoll.c \
 	'/^static int own/,/^}/s/^	event_counted(e);//'
 broken 'a read waits first' io_there lib/io/uio.c \

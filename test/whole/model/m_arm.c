@@ -367,7 +367,7 @@ static void waits_for_three(void)
 	ended();
 }
 
-/* As a read does: it tries after each wait. */
+/* Tries after each wait, as a read does. */
 static void reads_units(void)
 {
 	int rc = 0;

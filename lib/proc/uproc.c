@@ -1240,15 +1240,6 @@ void uproc_round_begin(struct uproc *p, unsigned switches)
 	ask_next(p, switches);
 }
 
-void uproc_drain(struct uproc *p)
-{
-	uproc_round_end(p, p->p_switches);
-	if (uwait_outside(&p->p_waits))
-		uwait_look_outside(&p->p_waits);
-	drain(p);
-	uproc_round_begin(p, p->p_switches);
-}
-
 /* Looks at some private lanes at the time now, and ends the pass at the last. */
 static void cool(struct uproc *p, int nr, utime_ns now)
 {
@@ -1274,6 +1265,17 @@ static void cool_in_time(struct uproc *p)
 		cool(p, COOL_NR, now);
 }
 
+void uproc_drain(struct uproc *p)
+{
+	uproc_round_end(p, p->p_switches);
+	if (ustack_self() == NULL)	/* in s_next() */
+		cool_in_time(p);
+	if (uwait_outside(&p->p_waits))
+		uwait_look_outside(&p->p_waits);
+	drain(p);
+	uproc_round_begin(p, p->p_switches);
+}
+
 /*
  * Gives back memory that p may not need soon, after its nth sleep in a row without a
  * wake. First what it keeps for work to come, then lanes.
@@ -1281,6 +1283,7 @@ static void cool_in_time(struct uproc *p)
 static void rest(struct uproc *p, int nth)
 {
 	if (nth > 1) {
+		p->p_cool.c_at = 0;	/* all of them */
 		cool(p, INT_MAX, unow());
 		return;
 	}

@@ -34,6 +34,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
@@ -54,12 +55,6 @@ static bool again(ssize_t rc)
 #define UNINTERRUPTED(rc, call) do {					\
 	rc = upoll_result(call);					\
 } while (__builtin_expect(rc == -EINTR, 0))
-
-/* Waits for another attempt. 0; 1: fd is always ready; or -errno. */
-static NOINLINE int wait_for(int fd, int what, utime_ns until)
-{
-	return upoll_wait(fd, what, until, 0);
-}
 
 #if defined(POLLRDHUP)
 /*
@@ -108,24 +103,20 @@ static NOINLINE int nap(utime_ns until)
 }
 
 /*
- * As wait_for(), to write. A datagram socket is ready, and yet refuses, if the
- * receiver that is named has no room.
+ * Waits for another attempt to write. 0; 1: fd is always ready; or -errno. A datagram
+ * socket is ready, and yet refuses, if the receiver that is named has no room; so
+ * does a pipe of gVisor with room for a part.
  */
-static NOINLINE int wait_to_send(int fd, utime_ns until, unsigned *vain)
+static NOINLINE int wait_to_write(int fd, utime_ns until, unsigned nth)
 {
-	return (*vain)++ < VAIN ? wait_for(fd, UWRITE, until) : nap(until);
+	return nth < VAIN ? upoll_wait(fd, UWRITE, until, 0) : nap(until);
 }
 
 /*
- * Returns the result of an attempt, after as many attempts and waits as it
- * takes. If fd is always ready, an attempt that may block is the last.
- */
-#define UNTIL_DONE(fd, what, until, attempt, blocking)			\
-	UNTIL_DONE_BY(wait_for(fd, what, until), until, attempt, blocking)
-
-/*
- * Does the same for reads, which end when fd is shut. If it may wait first, an owned
- * stream that is empty is not tried before. At its deadline it tries once more.
+ * Returns the result of an attempt to read, after as many attempts and waits as it
+ * takes. If fd is shut or always ready, an attempt that may block is the last. If it
+ * may wait first, an owned stream that is empty is not tried before. At its deadline it
+ * tries once more.
  */
 #define UNTIL_READ(fd, may, until, attempt, blocking) do {		\
 	ssize_t rc;							\
@@ -144,13 +135,15 @@ static NOINLINE int wait_to_send(int fd, utime_ns until, unsigned *vain)
 	return last == 1 ? ended(blocking) : last;			\
 } while (0)
 
-#define UNTIL_DONE_BY(wait, until, attempt, blocking) do {		\
+/* Does the same to write. */
+#define UNTIL_WRITTEN(fd, until, attempt, blocking) do {		\
 	ssize_t rc = upoll_enter(until);				\
+	unsigned nth = 0;						\
 									\
 	if (rc != 0)							\
 		return rc;						\
 	while (again(rc = attempt)) {					\
-		rc = wait;						\
+		rc = wait_to_write(fd, until, nth++);			\
 		if (rc > 0)						\
 			return blocking;				\
 		if (rc < 0)						\
@@ -259,19 +252,36 @@ static ssize_t try_readv(int fd, const struct iovec *v, int nr)
 	return is_ready(fd, POLLIN) ? blocking_readv(fd, v, nr) : -EAGAIN;
 }
 
-/* Returns whether nr buffers have at most PIPE_BUF bytes. */
-static bool is_small(const struct iovec *v, int nr)
+/* Returns how many bytes nr buffers have. */
+static size_t bytes_of(const struct iovec *v, int nr)
 {
 	size_t sum = 0;
 
-	for (; nr > 0 && sum <= PIPE_BUF; nr--, v++)
-		sum = v->iov_len <= PIPE_BUF ? sum + v->iov_len : PIPE_BUF + 1;
-	return sum <= PIPE_BUF;
+	for (; nr > 0; nr--, v++)
+		sum += v->iov_len;
+	return sum;
+}
+
+/*
+ * Returns whether what is ready takes nr bytes, at most PIPE_BUF, without a block. In
+ * gVisor a pipe is ready if it has room for one.
+ */
+static bool has_room(int fd, size_t nr)
+{
+#if defined(F_GETPIPE_SZ)
+	int size = fcntl(fd, F_GETPIPE_SZ), in;
+
+	return size < 0 || ioctl(fd, FIONREAD, &in) != 0 ||
+		nr <= (size_t)(size - in);
+#else
+	return (void)fd, (void)nr, true;
+#endif
 }
 
 /* Writes at most PIPE_BUF bytes where more might block. */
 static ssize_t try_writev(int fd, const struct iovec *v, int nr)
 {
+	size_t sum = bytes_of(v, nr);
 	struct iovec one;
 #if defined(RWF_NOWAIT)
 	ssize_t rc;
@@ -284,7 +294,11 @@ static ssize_t try_writev(int fd, const struct iovec *v, int nr)
 #endif
 	if (!is_ready(fd, POLLOUT))
 		return -EAGAIN;
-	if (is_small(v, nr) || fcntl(fd, F_GETFL) & O_NONBLOCK)
+	if (fcntl(fd, F_GETFL) & O_NONBLOCK)
+		return blocking_writev(fd, v, nr);
+	if (!has_room(fd, sum < PIPE_BUF ? sum : PIPE_BUF))
+		return -EAGAIN;
+	if (sum <= PIPE_BUF)
 		return blocking_writev(fd, v, nr);
 	for (; nr > 1 && v->iov_len == 0; nr--)
 		v++;
@@ -310,16 +324,6 @@ static NOINLINE ssize_t fault(const char *what, const struct iovec *v, int nr)
 }
 
 /* Streams. */
-
-/* Returns how many bytes nr buffers have. */
-static size_t bytes_of(const struct iovec *v, int nr)
-{
-	size_t sum = 0;
-
-	for (; nr > 0; nr--, v++)
-		sum += v->iov_len;
-	return sum;
-}
 
 /*
  * Receives, and notes for an owned stream whether something may be left: a message
@@ -400,7 +404,7 @@ ssize_t u_read(int fd, void *buf, size_t size, utime_ns until)
 
 ssize_t u_write(int fd, const void *buf, size_t size, utime_ns until)
 {
-	UNTIL_DONE(fd, UWRITE, until, try_write(fd, buf, size),
+	UNTIL_WRITTEN(fd, until, try_write(fd, buf, size),
 		   blocking_write(fd, buf, size));
 }
 
@@ -448,7 +452,7 @@ ssize_t u_writev(int fd, const struct iovec *v, int nr, utime_ns until)
 {
 	if (nr < 1 || nr > IOV_MAX)
 		return -EINVAL;
-	UNTIL_DONE(fd, UWRITE, until, try_sendv(fd, v, nr),
+	UNTIL_WRITTEN(fd, until, try_sendv(fd, v, nr),
 		   blocking_writev(fd, v, nr));
 }
 
@@ -526,10 +530,7 @@ ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until)
 ssize_t u_sendto(int fd, const void *buf, size_t size, int flags,
 		 const struct sockaddr *to, socklen_t len, utime_ns until)
 {
-	unsigned vain = 0;
-
-	UNTIL_DONE_BY(wait_to_send(fd, until, &vain), until,
-		      try_sendto(fd, buf, size, flags, to, len), -EAGAIN);
+	UNTIL_WRITTEN(fd, until, try_sendto(fd, buf, size, flags, to, len), -EAGAIN);
 }
 
 ssize_t u_send(int fd, const void *buf, size_t size, int flags, utime_ns until)
@@ -545,10 +546,7 @@ ssize_t u_recvmsg(int fd, struct msghdr *m, int flags, utime_ns until)
 
 ssize_t u_sendmsg(int fd, const struct msghdr *m, int flags, utime_ns until)
 {
-	unsigned vain = 0;
-
-	UNTIL_DONE_BY(wait_to_send(fd, until, &vain), until,
-		      try_sendmsg(fd, m, flags), -EAGAIN);
+	UNTIL_WRITTEN(fd, until, try_sendmsg(fd, m, flags), -EAGAIN);
 }
 
 /* Makes fd non-blocking. Returns its flags before, or -errno. */
@@ -736,7 +734,7 @@ ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until)
 
 	if (rc < 0)
 		return rc;
-	UNTIL_DONE(out, UWRITE, until, try_sendfile(out, in, offset, size),
+	UNTIL_WRITTEN(out, until, try_sendfile(out, in, offset, size),
 		   -EAGAIN);
 }
 

@@ -136,7 +136,7 @@ static NOINLINE int wait_to_write(int fd, utime_ns until, unsigned nth)
 } while (0)
 
 /* Does the same to write. */
-#define UNTIL_WRITTEN(fd, until, attempt, blocking) do {		\
+#define UNTIL_WRITE(fd, until, attempt, blocking) do {		\
 	ssize_t rc = upoll_enter(until);				\
 	unsigned nth = 0;						\
 									\
@@ -404,7 +404,7 @@ ssize_t u_read(int fd, void *buf, size_t size, utime_ns until)
 
 ssize_t u_write(int fd, const void *buf, size_t size, utime_ns until)
 {
-	UNTIL_WRITTEN(fd, until, try_write(fd, buf, size),
+	UNTIL_WRITE(fd, until, try_write(fd, buf, size),
 		   blocking_write(fd, buf, size));
 }
 
@@ -452,7 +452,7 @@ ssize_t u_writev(int fd, const struct iovec *v, int nr, utime_ns until)
 {
 	if (nr < 1 || nr > IOV_MAX)
 		return -EINVAL;
-	UNTIL_WRITTEN(fd, until, try_sendv(fd, v, nr),
+	UNTIL_WRITE(fd, until, try_sendv(fd, v, nr),
 		   blocking_writev(fd, v, nr));
 }
 
@@ -530,7 +530,7 @@ ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until)
 ssize_t u_sendto(int fd, const void *buf, size_t size, int flags,
 		 const struct sockaddr *to, socklen_t len, utime_ns until)
 {
-	UNTIL_WRITTEN(fd, until, try_sendto(fd, buf, size, flags, to, len), -EAGAIN);
+	UNTIL_WRITE(fd, until, try_sendto(fd, buf, size, flags, to, len), -EAGAIN);
 }
 
 ssize_t u_send(int fd, const void *buf, size_t size, int flags, utime_ns until)
@@ -546,7 +546,7 @@ ssize_t u_recvmsg(int fd, struct msghdr *m, int flags, utime_ns until)
 
 ssize_t u_sendmsg(int fd, const struct msghdr *m, int flags, utime_ns until)
 {
-	UNTIL_WRITTEN(fd, until, try_sendmsg(fd, m, flags), -EAGAIN);
+	UNTIL_WRITE(fd, until, try_sendmsg(fd, m, flags), -EAGAIN);
 }
 
 /* Makes fd non-blocking. Returns its flags before, or -errno. */
@@ -734,7 +734,7 @@ ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until)
 
 	if (rc < 0)
 		return rc;
-	UNTIL_WRITTEN(out, until, try_sendfile(out, in, offset, size),
+	UNTIL_WRITE(out, until, try_sendfile(out, in, offset, size),
 		   -EAGAIN);
 }
 

@@ -111,7 +111,8 @@
  *     ends only waits that began before it was fetched (p_fetch); for others it
  *     arms.
  * L8. e_empty equals e_events only if all that can be read has come later, and
- *     the event of that is still to come.
+ *     the event of that is still to come. (After 2^32 events without a read they may
+ *     be equal by chance: the second look helps.)
  * L9. While a node with n_again is in a ring, p_again of its poller is a time. So
  *     the node is put before p_again is read, and p_again becomes 0 before the
  *     rings are looked at.
@@ -211,11 +212,11 @@ struct entry {
 	struct ulock   e_lock;
 	unsigned       e_urgent;	/* nodes in e_first with n_urgent */
 	unsigned       e_closes;	/* calls of u_close() (atomic) */
+	unsigned       e_events;	/* so far (atomic) */
 	struct node   *e_first[RINGS];
 	struct poller *e_armed_at;	/* where it stays armed, or NULL */
 	uint64_t       e_generation;	/* of the last arming: L6 */
-	unsigned long  e_events;	/* so far (atomic) */
-	unsigned long  e_empty;		/* before a read that left nothing (atomic) */
+	unsigned       e_empty;		/* before a read that left nothing (atomic) */
 	bool           e_is_last;	/* no more bytes will come (atomic) */
 	bool           e_owned;		/* OWNED STREAMS above (atomic) */
 	bool           e_unix;		/* of AF_UNIX (atomic) */

@@ -99,7 +99,7 @@ bool upoll_waits_first(int fd, utime_ns until);
 /* A read of a stream that is owned; r_entry is NULL for others. */
 struct upoll_read {
 	struct entry *r_entry;
-	unsigned long r_events;
+	unsigned      r_events;
 	bool          r_unix;	/* of AF_UNIX: the flags of the message count */
 };
 

@@ -486,6 +486,12 @@ static int lane_get(struct usched *s, const struct ustack *u)
 	return s->s_shared_last;
 }
 
+/* Schedulers may read l_bound of a lane that another dispatcher has: usched_cool(). */
+static ALWAYS_INLINE void bound_set(struct usched_lane *l, int nr)
+{
+	__atomic_store_n(&l->l_bound, nr, __ATOMIC_RELEASE);
+}
+
 /* Takes u, which will not run again, from its lane. */
 static void lane_put(struct usched *s, struct ustack *u)
 {
@@ -494,7 +500,8 @@ static void lane_put(struct usched *s, struct ustack *u)
 	CONTRACT(l->l_bound > 0, "ustack_fini: after usched_fini()");
 	if (l->l_owner == u)
 		l->l_owner = NULL;
-	if (--l->l_bound != 0)
+	bound_set(l, l->l_bound - 1);
+	if (l->l_bound != 0)
 		return;
 	if (is_private(s, u->u_lane)) {
 		private_put(s, u);
@@ -614,7 +621,7 @@ static NOINLINE SWITCHES void switch_in(struct usched *s, struct ustack *u)
 	POINT(enter(u, l));
 	l->l_owner = u;
 	if (u->u_top == NEW) {
-		l->l_bound++;
+		bound_set(l, l->l_bound + 1);
 		lane_begin(s, l);
 		POINT(resume(u));
 		usched_launch(l->l_bottom, FIRST(u));

@@ -18,7 +18,8 @@
  * addresses (I1). The buffer stays until the thread blocks at another depth.
  *
  * A warm lane has no thread. If no thread has taken the lane from a look to the next,
- * its pages are given back, too.
+ * its pages are given back, too, by the dispatcher in whose list it is: under the lock of
+ * that list it stays there.
  *
  * REJECTED: a time for each block, which rings would pay. Pages without a copy: those
  * of the slice are most of an idle lane.
@@ -41,7 +42,10 @@ static int copy_out(struct usched_lane *l, struct ustack *u)
 	return 0;
 }
 
-/* Looks at lane i, which has no thread. Returns what usched_cool() does. */
+/*
+ * Looks at a lane that no thread of s has, if it is warm, and s has left it. Returns
+ * what usched_cool() does.
+ */
 static int cool_warm(struct usched *s, struct usched_lane *l,
 		     struct usched_private_lane *w)
 {
@@ -49,10 +53,10 @@ static int cool_warm(struct usched *s, struct usched_lane *l,
 	int more = 0;
 
 	private_lock(&m->wm_lock);
-	if (w->pv_warm && w->pv_idle == IN_USE) {
+	if (is_warm(s, w) && w->pv_idle == IN_USE) {
 		w->pv_idle = COPIED_OUT;	/* nothing was there */
 		more = 1;
-	} else if (w->pv_warm && w->pv_idle == COPIED_OUT) {
+	} else if (is_warm(s, w) && w->pv_idle == COPIED_OUT) {
 		m->wm_nob -= warmth(w);
 		cool_all(l, w);
 		m->wm_nob += warmth(w);
@@ -62,13 +66,13 @@ static int cool_warm(struct usched *s, struct usched_lane *l,
 	return more;
 }
 
-int usched_cool(struct usched *s, int nr)
+int usched_cool(struct usched *s, int nr, int is_ours)
 {
 	struct usched_lane *l = &s->s_lane[s->s_lane_nr + nr];
 	struct usched_private_lane *w = private_of(s, s->s_lane_nr + nr);
 
 	none_runs(s);
-	if (l->l_bound == 0)
+	if (!is_ours || l->l_bound == 0)
 		return cool_warm(s, l, w);
 	if (w->pv_promised)
 		return 0;
@@ -87,5 +91,5 @@ int usched_cool(struct usched *s, int nr)
 
 int usched_cool_nr(const struct usched *s)
 {
-	return s->s_mapped != 0 ? usched_private_nr(s->s_private) : 0;
+	return usched_private_nr(s->s_private);
 }

@@ -203,20 +203,27 @@ size_t usched_spare(const struct usched *s)
 	return sum;
 }
 
-void usched_trim(struct usched *s, size_t margin)
+void usched_trim_lane(struct usched *s, int i, size_t margin)
 {
 	size_t page = page_size();
+	struct usched_lane *l = &s->s_lane[i];
+	char *end = spare_end(l, margin, page);
+
+	none_runs(s);
+	if (HARD)
+		return;
+	if (l->l_sole)
+		law_drop(l);	/* its place becomes zeros */
+	if (resident(l->l_low, end, page) != 0)
+		cool(l, end);
+}
+
+void usched_trim(struct usched *s, size_t margin)
+{
 	int nr = s->s_lane_nr + usched_private_nr(s->s_private);
 	int i;
 
 	none_runs(s);
-	for (i = 1; i <= nr && s->s_mapped != 0 && !HARD; i++) {
-		struct usched_lane *l = &s->s_lane[i];
-		char *end = spare_end(l, margin, page);
-
-		if (l->l_sole)
-			law_drop(l);	/* its place becomes zeros */
-		if (resident(l->l_low, end, page) != 0)
-			cool(l, end);
-	}
+	for (i = 1; i <= nr && s->s_mapped != 0; i++)
+		usched_trim_lane(s, i, margin);
 }

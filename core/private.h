@@ -94,7 +94,7 @@ struct usched_private_lane {
 	char   pv_guard;	/* its guard is a mapping */
 	char   pv_promised;	/* promised to its thread, which stays here */
 	char   pv_few;	/* its thread is here since there were few */
-	char   pv_warm;		/* it is in a list of warm lanes */
+	char   pv_warm;		/* in which list of warm lanes it is, or 0 (atomic) */
 	char   pv_idle;		/* what the last look did: core/cool.h */
 };
 
@@ -380,13 +380,26 @@ static size_t warmth(const struct usched_private_lane *w)
 	return w->pv_touched + (w->pv_few ? 0 : WARM_LEAST);
 }
 
+/* Notes in which list lane w is. A dispatcher without its lock may read that. */
+static void warm_set(struct usched_private_lane *w, int list)
+{
+	__atomic_store_n(&w->pv_warm, (char)list, __ATOMIC_RELAXED);
+}
+
+/* Caller holds the lock of s_warm. Is lane w there? */
+static int is_warm(const struct usched *s, const struct usched_private_lane *w)
+{
+	return __atomic_load_n(&w->pv_warm, __ATOMIC_RELAXED) ==
+		s->s_warm - s->s_private->pl_warm + 1;
+}
+
 /* Caller holds wm_lock. Takes the first warm lane of a list, or returns 0. */
 static int warm_pop(const struct usched *s, struct usched_warm *m)
 {
 	int i = m->wm_first;
 
 	if (i != 0) {
-		private_of(s, i)->pv_warm = 0;
+		warm_set(private_of(s, i), 0);
 		m->wm_first = s->s_lane[i].l_free;
 		m->wm_nob  -= warmth(private_of(s, i));
 	}
@@ -540,7 +553,7 @@ static void warm_put(struct usched *s, int i)
 		private_lock(&m->wm_lock);
 	}
 	s->s_lane[i].l_free = (short)m->wm_first;
-	private_of(s, i)->pv_warm = 1;
+	warm_set(private_of(s, i), (int)(m - s->s_private->pl_warm) + 1);
 	private_of(s, i)->pv_idle = 0;
 	m->wm_first = i;
 	m->wm_nob  += nob;

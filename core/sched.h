@@ -192,18 +192,26 @@ size_t usched_spare(const struct usched *s);
 void usched_trim(struct usched *s, size_t margin);
 
 /*
- * Returns how many private lanes s has for usched_cool(): 0 if another dispatcher
- * owns the lanes.
+ * Does what usched_trim() does for lane i, from 1. Other dispatchers may use the lanes,
+ * but not run threads in this one.
  */
+void usched_trim_lane(struct usched *s, int i, size_t margin);
+
+/* Returns how many private lanes s has, which only grows. They follow its s_lane_nr. */
 int usched_cool_nr(const struct usched *s);
 
 /*
- * Looks at the nr-th private lane of s, from 1, for a scheduler that comes to each lane
- * once in a second or so. A thread that was promised none and waits there is copied
- * out. If it was at the last look, its memory goes to the system: a system call.
- * Returns whether the next look may do that. May be called where usched_trim() may.
+ * Looks at the nr-th private lane of s, from 1 to usched_cool_nr(), for a scheduler
+ * that comes to each lane once in a second or so. A thread that was promised none and
+ * waits there is copied out. If it was at the last look, its memory goes to the system:
+ * a system call. Returns whether the next look may do that. May be called where
+ * usched_trim() may.
+ *
+ * is_ours: no other dispatcher runs the thread of the lane, if it has one. Where threads
+ * move, the scheduler reads l_bound, acquiring, then that the lane is of s, and passes 1
+ * only if both say so: a lane without a thread may be taken by others at any time.
  */
-int usched_cool(struct usched *s, int nr);
+int usched_cool(struct usched *s, int nr, int is_ours);
 
 /*
  * Runs one thread, new or blocked, until it blocks (0) or ends (1): for its

@@ -65,7 +65,7 @@
  *
  * A processor that has slept for REST gives back memory that it keeps for work
  * to come. That is the free blocks of its pool (umem.c), and stack that threads
- * have touched on its lanes, below the slices (usched_trim()). This costs a few
+ * have touched on its lanes, below the slices (usched_trim_lane()). This costs a few
  * system calls for each sleep longer than REST. Then the processor sleeps until
  * it is woken.
  *
@@ -74,7 +74,8 @@
  * over its private lanes, COOL_NR at a time, so that no event waits for long. A pass
  * copies out, and a later one, COOL_EACH after its end, gives back where nothing ran
  * since. A processor that sleeps makes whole passes, until nothing is left to do. Not
- * under virtual time, and not in ws, where a lane may go to another worker meanwhile.
+ * under virtual time. Where threads move, a processor does all that for lanes that it
+ * has at that moment (mv_has).
  *
  * FORK
  *
@@ -1240,6 +1241,14 @@ void uproc_round_begin(struct uproc *p, unsigned switches)
 	ask_next(p, switches);
 }
 
+/* Returns whether no other processor runs the threads of a lane: mv_has() */
+static bool has(const struct uproc *p, int lane)
+{
+	const struct uproc_move_ops *m = &p->p_set->set_ops.op_move;
+
+	return m->mv_has == NULL || m->mv_has(p, lane);
+}
+
 /* Looks at some private lanes at the time now, and ends the pass at the last. */
 static void cool(struct uproc *p, int nr, utime_ns now)
 {
@@ -1248,15 +1257,17 @@ static void cool(struct uproc *p, int nr, utime_ns now)
 
 	if (c->c_at == 0)
 		c->c_more = false;
-	for (; nr > 0 && c->c_at < last; nr--)
-		c->c_more |= usched_cool(&p->p_sched, ++c->c_at);
+	for (; nr > 0 && c->c_at < last; nr--) {
+		c->c_at++;
+		c->c_more |= usched_cool(&p->p_sched, c->c_at,
+					 has(p, p->p_sched.s_lane_nr + c->c_at));
+	}
 	if (c->c_at >= last)
 		c->c_at = 0;
 	c->c_due = now + (c->c_at != 0 ? COOL_STEP : COOL_EACH);
 }
 
-/* Does that if it is due, in s_next(), at a look, which may have asked the clock. */
-static void cool_in_time(struct uproc *p)
+void uproc_cool_in_time(struct uproc *p)
 {
 	utime_ns now = p->p_waits.wb_looked != 0 ? p->p_round.r_at :
 		++p->p_cool.c_looks % COOL_LOOKS == 0 ? unow() : 0;
@@ -1269,7 +1280,7 @@ void uproc_drain(struct uproc *p)
 {
 	uproc_round_end(p, p->p_switches);
 	if (ustack_self() == NULL)	/* in s_next() */
-		cool_in_time(p);
+		uproc_cool_in_time(p);
 	if (uwait_outside(&p->p_waits))
 		uwait_look_outside(&p->p_waits);
 	drain(p);
@@ -1282,22 +1293,40 @@ void uproc_drain(struct uproc *p)
  */
 static void rest(struct uproc *p, int nth)
 {
+	const struct usched *s = &p->p_sched;
+	int i, nr = s->s_lane_nr + usched_cool_nr(s);
+
 	if (nth > 1) {
 		p->p_cool.c_at = 0;	/* all of them */
 		cool(p, INT_MAX, unow());
 		return;
 	}
 	umem_pool_trim(&p->p_pool);
-	usched_trim(&p->p_sched, REST_STACK);
+	for (i = 1; i <= nr; i++) {
+		if (has(p, i))
+			usched_trim_lane(&p->p_sched, i, REST_STACK);
+	}
 }
 
-/* Returns how long p sleeps until the nth rest. UNEVER: nothing is left to do. */
-static utime_ns rest_in(const struct uproc *p, int nth, utime_ns now)
+utime_ns uproc_rest_in(const struct uproc *p, struct uproc_rests *r)
 {
-	if (utime_is_virtual() || (nth > 2 && !p->p_cool.c_more) ||
-	    (nth > 1 && usched_cool_nr(&p->p_sched) == 0))
-		return UNEVER;
-	return nth == 1 || now >= p->p_cool.c_due ? REST : p->p_cool.c_due - now;
+	const struct uproc_cool *c = &p->p_cool;
+	utime_ns now = unow();
+
+	if (r->r_due == 0 && (utime_is_virtual() || (r->r_nr > 1 && !c->c_more) ||
+	    (r->r_nr > 0 && usched_cool_nr(&p->p_sched) == 0)))
+		r->r_due = UNEVER;
+	else if (r->r_due == 0)
+		r->r_due = r->r_nr == 0 || now >= c->c_due ? now + REST : c->c_due;
+	return r->r_due == UNEVER ? UNEVER : now < r->r_due ? r->r_due - now : 1;
+}
+
+void uproc_rest(struct uproc *p, struct uproc_rests *r)
+{
+	if (r->r_due == UNEVER || unow() < r->r_due)
+		return;
+	rest(p, ++r->r_nr);
+	r->r_due = 0;
 }
 
 /* Returns the next deadline of the set, whose processors sleep, or UNEVER. */
@@ -1399,17 +1428,6 @@ bool uproc_sleep(struct uproc *p, utime_ns ns)
 	return woken;
 }
 
-/* Sleeps until there is work. *rests: how often p has rested (REST above). */
-static void sleep_and_rest(struct uproc *p, int *rests)
-{
-	utime_ns now = unow();
-	utime_ns ns = rest_in(p, *rests + 1, now);
-
-	if (uproc_sleep(p, ns) || ns == UNEVER || unow() < now + ns)
-		return;
-	rest(p, ++*rests);
-}
-
 void uproc_shuffle(struct uproc *p)
 {
 	const struct usched_queue *q = &p->p_queue;
@@ -1492,12 +1510,12 @@ int uproc_look(struct uproc *p)
 	struct uproc_set *set = p->p_set;
 	int spin = set->set_spare && !utime_is_virtual() ? UPROC_SPIN : 0;
 	unsigned tries = 0;
-	int rests = 0;
+	struct uproc_rests rests = { 0, 0 };
 	bool looked = false;
 
 	note_few(p);
 	uproc_round_end(p, p->p_switches);
-	cool_in_time(p);
+	uproc_cool_in_time(p);
 	if (uwait_outside(&p->p_waits)) {
 		spin   = 0;		/* a sleep is a look, and costs no more */
 		looked = !uproc_queue_empty(&p->p_queue);
@@ -1533,7 +1551,8 @@ int uproc_look(struct uproc *p)
 			uproc_pause(&tries);	/* a post may be half-way */
 			continue;
 		}
-		sleep_and_rest(p, &rests);				/* S4 */
+		if (!uproc_sleep(p, uproc_rest_in(p, &rests)))		/* S4 */
+			uproc_rest(p, &rests);
 		looked = true;
 		tries = 0;
 	}

@@ -132,6 +132,9 @@ struct uproc_move_ops {
 	/* In the child that a thread of p has forked: later calls must not
 	 * wait. Or NULL. */
 	void (*mv_forked)(struct uproc *p);
+	/* Returns whether p alone runs the threads of a lane, and has some if it is a
+	 * private one. NULL: of all lanes. Where op_next() may look for wakes. */
+	int  (*mv_has)(const struct uproc *p, int lane);
 };
 
 /* What op_fresh has seen. */

@@ -181,6 +181,24 @@ static inline bool uproc_stopped(const struct uproc_set *set)
 UPROC_HIDDEN bool uproc_sleep(struct uproc *p, utime_ns ns);
 
 /*
+ * How often a processor with nothing to run has rested, and when it does so again; 0:
+ * not known so far. Starts as zeros. See REST in uproc.c.
+ */
+struct uproc_rests {
+	int      r_nr;
+	utime_ns r_due;
+};
+
+/* Returns how many ns p may sleep until its next rest, or UNEVER. Owner only. */
+UPROC_HIDDEN utime_ns uproc_rest_in(const struct uproc *p, struct uproc_rests *r);
+
+/* Rests, if that is due: gives back memory of lanes that p has. As op_next(). */
+UPROC_HIDDEN void uproc_rest(struct uproc *p, struct uproc_rests *r);
+
+/* Looks at some private lanes, if that is due, in op_next(), at a look. */
+UPROC_HIDDEN void uproc_cool_in_time(struct uproc *p);
+
+/*
  * Returns whether virtual time may jump, if p, the caller, has nothing to run
  * either: all others sleep, there is no hold, and a thread has a deadline. If so,
  * p must look at its inbox once more before uproc_jump().

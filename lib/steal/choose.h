@@ -141,6 +141,7 @@ static void ensure_watch(void)
 static void look(struct ws_worker *w)
 {
 	uproc_round_end(&w->w_proc, w->w_switches);
+	uproc_cool_in_time(&w->w_proc);
 	if (uwait_outside(&w->w_proc.p_waits))
 		uwait_look_outside(&w->w_proc.p_waits);
 	take_messages(w, w);
@@ -154,6 +155,7 @@ static void look(struct ws_worker *w)
 static struct uproc_thread *choose(struct ws_worker *w, bool late)
 {
 	struct uproc_thread *t = NULL;
+	struct uproc_rests rests = { 0, 0 };
 	unsigned vain = 0;
 	bool sought = false;
 
@@ -175,7 +177,7 @@ static struct uproc_thread *choose(struct ws_worker *w, bool late)
 			break;
 		ws_leave(w);
 		uproc_round_end(&w->w_proc, w->w_switches);
-		t = seek(w, &vain);
+		t = seek(w, &vain, &rests);
 		uproc_round_begin(&w->w_proc, w->w_switches);
 		sought = true;
 		ws_enter(w);

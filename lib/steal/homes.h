@@ -124,6 +124,21 @@ static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 	return lane_stays(t) && ws_is_home(w, t);
 }
 
+/*
+ * Returns whether w alone runs the threads of a lane. A private lane without a thread
+ * may keep its last home, and get another at any time: then the home is written before
+ * l_bound. Owner, inside its section: so a thief waits (W3).
+ */
+static int has_lane(const struct uproc *p, int lane)
+{
+	const struct usched *s = &p->p_sched;
+
+	return (lane <= s->s_lane_nr ||
+		__atomic_load_n(&s->s_lane[lane].l_bound, __ATOMIC_ACQUIRE) != 0) &&
+	       __atomic_load_n(&ws_homes[lane], __ATOMIC_ACQUIRE) ==
+	       (const struct ws_worker *)p;
+}
+
 static inline struct ws_worker *lane_listed(const struct ws_lane *e)
 {
 	return __atomic_load_n(&e->e_list, __ATOMIC_RELAXED);

@@ -142,9 +142,18 @@ static bool watches(struct ws_worker *w)
 	return !all_sleep(w) && ws_watch_begin(&all.s_watch);		/* U1 */
 }
 
-/* Sleeps until woken, as in seek.h, or as a watch. */
-static void park(struct ws_worker *w, unsigned *vain)
+/* Gives back memory, if w has slept for long. */
+static void rest(struct ws_worker *w, struct uproc_rests *rests)
 {
+	ws_enter(w);
+	uproc_rest(&w->w_proc, rests);
+	ws_leave(w);
+}
+
+/* Sleeps until woken, as in seek.h, or as a watch. */
+static void park(struct ws_worker *w, unsigned *vain, struct uproc_rests *rests)
+{
+	utime_ns ns = uproc_rest_in(&w->w_proc, rests);
 	int *asleep = &w->w_proc.p_asleep;
 
 	upark_prepare(asleep);						/* S1 */
@@ -159,11 +168,13 @@ static void park(struct ws_worker *w, unsigned *vain)
 	if (watches(w))
 		sleep_as_watch(w);					/* S4 */
 	else {
-		(void)uproc_sleep(&w->w_proc, UNEVER);			/* S4 */
+		(void)uproc_sleep(&w->w_proc, ns);			/* S4 */
 		w->w_quiet = false;
 	}
 	ws_seek_unpark(&all.s_seek);
 	*vain = 0;
+	if (has_nothing(w))
+		rest(w, rests);
 }
 
 /* Returns whether a worker has something, and has not switched since then. */
@@ -276,7 +287,8 @@ static struct uproc_thread *search_and_nap(struct ws_worker *w)
  * there are many, a post to this worker may be half-way, and its poster needs
  * the cpu.
  */
-static struct uproc_thread *seek(struct ws_worker *w, unsigned *vain)
+static struct uproc_thread *seek(struct ws_worker *w, unsigned *vain,
+				 struct uproc_rests *rests)
 {
 	struct uproc_thread *t;
 	unsigned began;
@@ -300,7 +312,7 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *vain)
 	more = more && others_have_work(NULL);
 	if (t == NULL && !must_return(w)) {
 		ws_policy_calm(&w->w_thief);
-		park(w, vain);
+		park(w, vain, rests);
 	} else {
 		if (more)
 			wake_sleeper();

@@ -659,7 +659,8 @@ static const struct uproc_ops ops = {
 		.mv_waits    = &wait_ops,
 		.mv_complete = complete_here,
 		.mv_make     = make_here,
-		.mv_forked   = in_child
+		.mv_forked   = in_child,
+		.mv_has      = has_lane
 	}
 };
 

@@ -12,7 +12,7 @@
 #include "either.h"
 #include <sys/mman.h>
 
-#if defined(USCHED_HARD) || defined(USCHED_PORTABLE) || defined(WS)
+#if defined(USCHED_HARD) || defined(USCHED_PORTABLE)
 #define GIVES_BACK	0	/* no lanes, or lanes keep their memory */
 #else
 #define GIVES_BACK	1
@@ -43,6 +43,15 @@ static bool is_own(void)
 	return u->u_lane > u->u_sched->s_lane_nr;
 }
 
+static NOINLINE void yields_deep(void)
+{
+	volatile char *more = __builtin_alloca(5000);
+
+	more[0] = 1;
+	yield();
+	CHECK_IS(more[0], 1);
+}
+
 /* Waits with nob bytes more, whose last point to the first. */
 static NOINLINE void waits(int me, int nob)
 {
@@ -61,10 +70,16 @@ static NOINLINE void waits(int me, int nob)
 	CHECK(more[0] == (char)me && more[nob - 1] == (char)me);
 }
 
+/* The first of their function, which have no arg, only let it be known as deep. */
 static void idle(void *arg)
 {
 	int me = (int)((thread **)arg - threads);
 	int round;
+
+	if (arg == NULL) {
+		yields_deep();
+		return;
+	}
 
 	for (round = 0; round < ROUNDS; round++)
 		waits(me, me % 3 == round % 3 ? 5000 : 100);
@@ -89,6 +104,16 @@ static void runs(void *arg)
 	(void)arg;
 }
 
+/* Returns how many threads are in private lanes that were not promised. */
+static int own(void)
+{
+	int i, nr = 0;
+
+	for (i = PROMISED; i < IDLE; i++)
+		nr += frames[i] != NULL;
+	return nr;
+}
+
 /* Returns how many of the stacks are there that should not be. */
 static int kept(void)
 {
@@ -106,6 +131,7 @@ static void *watch(void *arg)
 
 	for (round = 0; round < ROUNDS; round++) {
 		until(&waiting, (round + 1) * (long)IDLE);
+		CHECK(own() > 0 || !GIVES_BACK);
 		if (round == ROUNDS - 1)
 			set(&busy, 0);		/* all sleep */
 		while (kept() > 0)
@@ -124,14 +150,15 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-int main(int argc, char **argv)
+/* Makes all others, when ws knows that they need private lanes. */
+static void begins(void *arg)
 {
-	static thread *runners[BUSY];
+	thread **runners = arg;
 	int i;
 
-	check_start(argc, argv);
-	begin(1, IDLE + BUSY);
-	set(&busy, 1);
+	make(0, idle, NULL);
+	yield();
+	yield();
 	for (i = 0; i < BUSY; i++)
 		runners[i] = make(0, runs, NULL);
 	for (i = 0; i < IDLE; i++) {
@@ -139,6 +166,16 @@ int main(int argc, char **argv)
 			(void)SCHED(private)(i == 0);
 		threads[i] = make(0, idle, &threads[i]);
 	}
+}
+
+int main(int argc, char **argv)
+{
+	static thread *runners[BUSY];
+
+	check_start(argc, argv);
+	begin(1, IDLE + BUSY + 2);
+	set(&busy, 1);
+	make(0, begins, runners);
 	start_and_finish_with(watch, runners);
 	CHECK_IS(ended, IDLE);
 	return 0;

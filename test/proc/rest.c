@@ -11,7 +11,7 @@
  */
 #include "either.h"
 
-#if defined(USCHED_HARD) || defined(USCHED_PORTABLE) || defined(WS)
+#if defined(USCHED_HARD) || defined(USCHED_PORTABLE)
 #define SHRINKS	0		/* no lanes, or lanes keep their memory */
 #else
 #define SHRINKS	1

@@ -75,7 +75,8 @@
  * more memory is mapped.
  *
  * All chunks but the first ask for huge pages. A segment that gives back pages
- * no longer asks, or the kernel would fill the hole again.
+ * no longer asks, or the kernel would fill the hole again. It also gives back what was
+ * never used, which a huge page may have made resident.
  *
  * RESERVATION
  *
@@ -455,25 +456,45 @@ static size_t keep(const struct umem *m, size_t least)
 	return m->m_used / 8 > least ? m->m_used / 8 : least;
 }
 
+/* Lets the system have the pages of a run, which stay mapped. */
+static void run_drop(const struct umem *m, const struct umem_span *p)
+{
+	uintptr_t low  = (uintptr_t)(address(p) + m->m_page - 1) & -m->m_page;
+	uintptr_t high = (uintptr_t)(address(p) + p->s_pages * PAGE) & -m->m_page;
+
+	if (low < high)
+		advise((void *)low, high - low, MADV_DONTNEED);
+}
+
+/*
+ * Ends the time when g asks for huge pages. With one, all of g is resident, also clean
+ * runs.
+ */
+static void segment_split(const struct umem *m, struct umem_segment *g)
+{
+	const struct umem_span *p;
+
+#if defined(MADV_NOHUGEPAGE)
+	advise(g, SEGMENT, MADV_NOHUGEPAGE);
+#endif
+	g->g_small = true;
+	for (p = g->g_span; p < g->g_span + RUN_NR; p += p->s_pages)
+		if (p->s_class == FREE && !p->s_used)
+			run_drop(m, p);
+}
+
 /* Gives back the pages of a run. A system that refuses is not asked again. */
 static void run_clean(struct umem *m, struct umem_span *p)
 {
 	struct umem_segment *g = segment_of(p);
-	uintptr_t low, high;
 
 	if (p->s_pages == RUN_NR && g->g_chunk->c_free == g->g_chunk->c_segs) {
 		chunk_put(m, g->g_chunk);
 		return;
 	}
-#if defined(MADV_NOHUGEPAGE)
 	if (!g->g_small)
-		advise(g, SEGMENT, MADV_NOHUGEPAGE);
-#endif
-	g->g_small = true;
-	low  = (uintptr_t)(address(p) + m->m_page - 1) & -m->m_page;
-	high = (uintptr_t)(address(p) + p->s_pages * PAGE) & -m->m_page;
-	if (low < high)
-		advise((void *)low, high - low, MADV_DONTNEED);
+		segment_split(m, g);
+	run_drop(m, p);
 	run_out(m, p);
 	run_in(m, p, p->s_pages, false);
 }

@@ -309,6 +309,50 @@ static void sizes(void)
 	end();
 }
 
+/* Returns how many pages of a run are resident; 0 if the system does not say. */
+static int there(const struct umem_span *p)
+{
+	static unsigned char pages[RUN_NR];
+	int i, nr = 0;
+
+	if (mem.m_page != PAGE ||
+	    mincore(address(p), (size_t)p->s_pages * PAGE, (void *)pages) != 0)
+		return 0;
+	for (i = 0; i < p->s_pages; i++)
+		nr += pages[i] & 1;
+	return nr;
+}
+
+/*
+ * A part of the last segment goes back. A huge page may have made all of it resident,
+ * also behind the block that stays, where nothing was ever used.
+ */
+static void part(void)
+{
+	struct umem_segment *g;
+	void *block[8];
+	int i, nr = 0;
+
+	begin();
+	for (i = 0; i < COUNT(block); i++) {
+		block[i] = umem_get(&pool[0], 400000);
+		CHECK(block[i] != NULL);
+		memset(block[i], 1, 400000);
+	}
+	g = segment_of(block[COUNT(block) - 1]);
+	for (i = 0; i < COUNT(block) - 1; i++)
+		umem_put(&pool[0], block[i], 400000);
+	umem_pool_trim(&pool[0]);
+	walk();
+	for (i = 0; g->g_small && i < RUN_NR; i += g->g_span[i].s_pages) {
+		if (g->g_span[i].s_class == FREE && !g->g_span[i].s_used)
+			nr += there(&g->g_span[i]);
+	}
+	CHECK_IS(nr, 0);
+	umem_put(&pool[0], block[COUNT(block) - 1], 400000);
+	end();
+}
+
 int main(int argc, char **argv)
 {
 	check_start(argc, argv);
@@ -317,5 +361,6 @@ int main(int argc, char **argv)
 	waves(3);
 	refuses = 0;
 	sizes();
+	part();
 	return 0;
 }

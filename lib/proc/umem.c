@@ -470,7 +470,7 @@ static void run_drop(const struct umem *m, const struct umem_span *p)
  * Ends the time when g asks for huge pages. With one, all of g is resident, also clean
  * runs.
  */
-static void segment_split(const struct umem *m, struct umem_segment *g)
+static void segment_small(const struct umem *m, struct umem_segment *g)
 {
 	const struct umem_span *p;
 
@@ -493,7 +493,7 @@ static void run_clean(struct umem *m, struct umem_span *p)
 		return;
 	}
 	if (!g->g_small)
-		segment_split(m, g);
+		segment_small(m, g);
 	run_drop(m, p);
 	run_out(m, p);
 	run_in(m, p, p->s_pages, false);

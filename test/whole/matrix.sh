@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # matrix.sh: the tests of the core, with every compiler and many flags; on other
 # machines hello.c and the ring of rr, too; without --quick also tests of rr.
-# With --quick each compiler of this machine has three configurations; an emulated
-# machine has two levels, or one if its switch is the portable one.
+# With --quick each compiler of this machine has two configurations, and each emulated
+# machine one.
 #
 #	test/whole/matrix.sh [--quick] [-j jobs] [test ...]
 #
@@ -188,9 +188,8 @@ configurations() {
 	toolchains | while IFS= read -r chain; do
 		if [ -n "$quick" ]; then
 			case $chain in
-			i686*|arm-*|s390x*|powerpc*)	set -- -O2 ;;
-			*linux-gnu-gcc*)	set -- -O0 -O2 ;;
-			*)	set -- -O0 -O3 '-O2 -DUSCHED_PORTABLE' ;;
+			*linux-gnu-gcc*)	set -- -O2 ;;
+			*)	set -- -O0 '-O3 -DUSCHED_PORTABLE' ;;
 			esac
 			for flags; do echo "$chain|$flags"; done
 			continue

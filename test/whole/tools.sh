@@ -51,8 +51,7 @@ few() { # tool
 				waitmem-RR pthread-WS pthread_io-WS view_plain ;;
 	thread)		echo tools abort depth reenter article \
 				inbox pin-RR pin-WS wait-WS io_storm-LL \
-				call_plain \
-				engine engine_edges engine_fail \
+				engine engine_edges \
 				pthread-WS pthread_io-WS ;;
 	undefined)	echo tools join-RR life-LL order-LL cross-RR life-WS ;;
 	esac

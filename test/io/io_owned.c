@@ -431,7 +431,7 @@ static ssize_t reads_somehow(struct stream *m, char *b, int room, unsigned *r)
 	int fd = m->m_fd[0];
 	ssize_t rc;
 
-	switch (check_random(r) % 8) {
+	switch (check_random(r) % 9) {
 	case 0:
 		return u_readv(fd, v, room > 1 ? 2 : 1, until);
 	case 1:
@@ -445,6 +445,8 @@ static ssize_t reads_somehow(struct stream *m, char *b, int room, unsigned *r)
 		return rc == 0 ? u_read(fd, b, (size_t)room, UNEVER) : rc;
 	case 4:
 		return u_recv(fd, b, (size_t)room, 0, until);
+	case 5:
+		return u_recv(fd, b, (size_t)room, MSG_WAITALL, until);
 	default:
 		return u_read(fd, b, (size_t)room, until);
 	}

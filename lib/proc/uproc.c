@@ -244,10 +244,12 @@ UPREEMPT_NEVER;
 #define ROUND		64u		/* switches between two looks: LOOKS */
 #define ASK		(UWAIT_LATE / 16)	/* between two questions */
 #define RUNS_MOST	8		/* processors: else it takes too long */
-#define REST		100000000L	/* ns */
-#define REST_STACK	((size_t)32 << 10)	/* bytes of each lane stay */
+#if !defined(REST)		/* tests rest sooner */
+#define REST		(100 * UTIME_MS)
 #define COOL_EACH	UTIME_S		/* between passes over private lanes */
 #define COOL_STEP	(5 * UTIME_MS)	/* between looks at COOL_NR of them */
+#endif
+#define REST_STACK	((size_t)32 << 10)	/* bytes of each lane stay */
 #define COOL_NR		16
 #define COOL_LOOKS	1024		/* without the clock */
 

@@ -30,13 +30,16 @@ out=${OUT:-out}
 seed=${SEED:-$(date +%s)}
 seconds=${CHAOS_SECONDS:-20}
 quick='plain hard tsan engine'
+# Memory is given back in microseconds.
+soon='-DREST=200000 -DCOOL_EACH=50000 -DCOOL_STEP=10000'
 long="$quick asan fault preempt portable engine-tsan"
 
 flags_of() { # build
 	case $1 in
-	plain|engine)	echo "-O2" ;;
+	plain)		echo "-O2 $soon" ;;
+	engine)		echo "-O2" ;;
 	hard|fault)	echo "-O1 -DUSCHED_HARD" ;;
-	*tsan)		echo "-O1 -DUSCHED_HARD -fsanitize=thread" ;;
+	*tsan)		echo "-O1 -DUSCHED_HARD -fsanitize=thread $soon" ;;
 	asan)		echo "-O1 -DUSCHED_HARD -fsanitize=address" ;;
 	preempt)	echo "-O2 -DUSCHED_PREEMPT" ;;
 	portable)	echo "-O2 -DUSCHED_PORTABLE" ;;
@@ -184,6 +187,8 @@ mutants() {
 		's/if (home != w && home != NULL) {/if (0) {/'
 	broken 'ws: pinned threads go' plain lib/steal/homes.h \
 		's/ && !lane_stays(t);/;/'
+	broken 'ws: threads of others are copied out' plain lib/steal/homes.h \
+		'/^static int has_lane/,/^}/s/return /&1 || /'
 	broken 'ws: a wake for a worker that sleeps' plain lib/steal/ws_inside.h \
 		'/^static void post_node/,/^}/s/^	uidle_wake.*//'
 	broken 'uwait: a deadline stays in the wheel' plain lib/wait/uwait.c \

@@ -130,6 +130,6 @@ COUNTED := $(filter-out %/preempt %/steal_fine,$(PROGRAMS))
 counted: $(COUNTED)
 	@WATCHDOG=600 test/run/run.sh $(COUNTED)
 
-# For scripts: the names of all programs.
+# For scripts: the names of all programs; with SOME of those of make test.
 programs:
-	@printf '%s\n' $(TESTS)
+	@printf '%s\n' $(if $(SOME),$(ONCE),$(TESTS))

@@ -6,9 +6,9 @@
 #
 #	test/debug/hard.sh [--full] [test ...]
 #
-# Tests are names like depth or join-LL; if none is given, all run, compiled at -O1.
-# With --full they are compiled at -O2, and also run with other words, and with the
-# portable switch: half an hour. CC is the compiler, CFLAGS are more options for it,
+# Tests are names like depth or join-LL; if none is given, those of make test run,
+# compiled at -O1. With --full all are compiled at -O2, and also run with other words,
+# and with the portable switch: half an hour. CC is the compiler, CFLAGS are more options for it,
 # WORDS replaces the words.
 
 cd "$(dirname "$0")/../.." || exit 1
@@ -83,7 +83,7 @@ each() { # items: job for each, as many at a time as there are processors
 
 names() {
 	core=$(grep -l '^/. VARIANTS: core' test/core/*.c | sed 's,.*/,,; s/\.c$//' | tr '\n' '|')
-	MAKEFLAGS='' make -s programs DEFS=-DUSCHED_HARD | grep -E -- \
+	MAKEFLAGS='' make -s programs DEFS=-DUSCHED_HARD SOME="$some" | grep -E -- \
 		"^(${core}article|deque|inbox|object|park|engine.*|.*-(RR|LL|WS))\$"
 }
 
@@ -102,8 +102,8 @@ if [ "$1" = --job ]; then
 	exit 0
 fi
 
-full='' level=-O1
-[ "$1" = --full ] && { full=1 level=-O2; shift; }
+full='' level=-O1 some=1
+[ "$1" = --full ] && { full=1 level=-O2 some=''; shift; }
 tests=${*:-$(names)}
 . test/run/count
 WATCHDOG=${WATCHDOG:-600} more=

@@ -1248,7 +1248,7 @@ static bool has(const struct uproc *p, int lane)
 {
 	const struct uproc_move_ops *m = &p->p_set->set_ops.op_move;
 
-	return m->mv_has == NULL || m->mv_has(p, lane);
+	return m->mv_has != NULL ? m->mv_has(p, lane) : m->mv_lanes == lanes_each;
 }
 
 /* Looks at some private lanes at the time now, and ends the pass at the last. */

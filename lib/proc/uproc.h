@@ -133,7 +133,8 @@ struct uproc_move_ops {
 	 * wait. Or NULL. */
 	void (*mv_forked)(struct uproc *p);
 	/* Returns whether p alone runs the threads of a lane, and has some if it is a
-	 * private one. NULL: of all lanes. Where op_next() may look for wakes. */
+	 * private one. NULL: of all lanes, or of none if mv_lanes is not NULL.
+	 * Called in op_next(). */
 	int  (*mv_has)(const struct uproc *p, int lane);
 };
 

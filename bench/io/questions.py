@@ -50,7 +50,7 @@ COMPUTE = 4                             # threads beside them
 
 TARGET_FLOOR = {"echo-tcp:100.": 1.15, "echo-unix:100.": 1.15, "echo": 1.25,
                 "once": 1.2}            # the first that fits
-TARGET_TOKIO = {"rr": {1: 1.03, 2: 1.03}, "ws": {1: 1.08, 2: 1.15}}     # of echo, by P
+TARGET_TOKIO = {"rr": {"1": 1.03, "2": 1.03}, "ws": {"1": 1.08, "2": 1.15}}     # by P
 TARGET_LATENCY = {f"latency-tcp:{COMPUTE}.p50_us": 300,
                   f"latency-tcp:{COMPUTE}.p99_us": 1000}
 TARGET_LINE = 1.1                       # to the floor, of the same for echo

@@ -380,6 +380,12 @@ static size_t warmth(const struct usched_private_lane *w)
 	return w->pv_touched + (w->pv_few ? 0 : WARM_LEAST);
 }
 
+/* Returns the number of the list of s, from 1. */
+static int warm_nr(const struct usched *s)
+{
+	return (int)(s->s_warm - s->s_private->pl_warm) + 1;
+}
+
 /* Notes in which list lane w is. A dispatcher without its lock may read that. */
 static void warm_set(struct usched_private_lane *w, int list)
 {
@@ -389,8 +395,7 @@ static void warm_set(struct usched_private_lane *w, int list)
 /* Caller holds the lock of s_warm. Is lane w there? */
 static int is_warm(const struct usched *s, const struct usched_private_lane *w)
 {
-	return __atomic_load_n(&w->pv_warm, __ATOMIC_RELAXED) ==
-		s->s_warm - s->s_private->pl_warm + 1;
+	return __atomic_load_n(&w->pv_warm, __ATOMIC_RELAXED) == warm_nr(s);
 }
 
 /* Caller holds wm_lock. Takes the first warm lane of a list, or returns 0. */
@@ -553,7 +558,7 @@ static void warm_put(struct usched *s, int i)
 		private_lock(&m->wm_lock);
 	}
 	s->s_lane[i].l_free = (short)m->wm_first;
-	warm_set(private_of(s, i), (int)(m - s->s_private->pl_warm) + 1);
+	warm_set(private_of(s, i), warm_nr(s));
 	private_of(s, i)->pv_idle = 0;
 	m->wm_first = i;
 	m->wm_nob  += nob;

@@ -193,7 +193,7 @@ void usched_trim(struct usched *s, size_t margin);
 
 /*
  * Does what usched_trim() does for lane i, from 1. Other dispatchers may use the lanes,
- * but not run threads in this one.
+ * but not run threads in lane i.
  */
 void usched_trim_lane(struct usched *s, int i, size_t margin);
 

@@ -281,8 +281,8 @@ static bool has_room(int fd, size_t nr)
 /* Writes at most PIPE_BUF bytes where more might block. */
 static ssize_t try_writev(int fd, const struct iovec *v, int nr)
 {
-	size_t sum = bytes_of(v, nr);
 	struct iovec one;
+	size_t sum;
 #if defined(RWF_NOWAIT)
 	ssize_t rc;
 
@@ -296,6 +296,7 @@ static ssize_t try_writev(int fd, const struct iovec *v, int nr)
 		return -EAGAIN;
 	if (fcntl(fd, F_GETFL) & O_NONBLOCK)
 		return blocking_writev(fd, v, nr);
+	sum = bytes_of(v, nr);
 	if (!has_room(fd, sum < PIPE_BUF ? sum : PIPE_BUF))
 		return -EAGAIN;
 	if (sum <= PIPE_BUF)

@@ -466,7 +466,7 @@ static void run_drop(const struct umem *m, const struct umem_span *p)
 		advise((void *)low, high - low, MADV_DONTNEED);
 }
 
-/* Lets g have small pages from now on. A large one makes also clean runs resident. */
+/* Lets g have small pages from now on. A huge page makes also clean runs resident. */
 static void segment_small(const struct umem *m, struct umem_segment *g)
 {
 	const struct umem_span *p;

@@ -83,8 +83,8 @@ each() { # items: job for each, as many at a time as there are processors
 
 names() {
 	core=$(grep -l '^/. VARIANTS: core' test/core/*.c | sed 's,.*/,,; s/\.c$//' | tr '\n' '|')
-	MAKEFLAGS='' make -s programs DEFS=-DUSCHED_HARD SOME="$some" | grep -E -- \
-		"^(${core}article|deque|inbox|object|park|engine.*|.*-(RR|LL|WS))\$"
+	MAKEFLAGS='' make -s programs DEFS=-DUSCHED_HARD SOME="$([ "$full" ] || echo 1)" |
+		grep -E -- "^(${core}article|deque|inbox|object|park|engine.*|.*-(RR|LL|WS))\$"
 }
 
 round() { # words ...: all tests with each
@@ -102,8 +102,8 @@ if [ "$1" = --job ]; then
 	exit 0
 fi
 
-full='' level=-O1 some=1
-[ "$1" = --full ] && { full=1 level=-O2 some=''; shift; }
+full='' level=-O1
+[ "$1" = --full ] && { full=1 level=-O2; shift; }
 tests=${*:-$(names)}
 . test/run/count
 WATCHDOG=${WATCHDOG:-600} more=

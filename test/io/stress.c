@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* stress: slow readers, and datagrams at many sockets, hold up nobody, and lose no byte. */
+/* stress: slow readers and datagrams at many sockets hold up no thread, and lose no byte. */
 /* VARIANTS: RR LL WS PR */
 
 /*
  * Clients ask for a megabyte each, read a little, and wait until as many others have
- * been served as they like. Meanwhile the threads of the slow ones wait in u_write_all(),
+ * been served as they like. Meanwhile threads of slow clients wait in u_write_all(),
  * with a deadline that does not expire. Then they read all, as it was sent. A client that
  * never reads is ended by the deadline of the write.
  *

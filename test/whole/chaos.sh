@@ -30,9 +30,9 @@ out=${OUT:-out}
 seed=${SEED:-$(date +%s)}
 seconds=${CHAOS_SECONDS:-20}
 quick='plain hard tsan engine'
+long="$quick asan fault preempt portable engine-tsan"
 # Memory is given back in microseconds.
 soon='-DREST=200000 -DCOOL_EACH=50000 -DCOOL_STEP=10000'
-long="$quick asan fault preempt portable engine-tsan"
 
 flags_of() { # build
 	case $1 in

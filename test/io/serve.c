@@ -25,7 +25,6 @@
 #define LIMIT	3
 #define CLIENTS	10
 #define FDS	200
-#define PATH	"@usched-s_serve"
 #define PROCESSORS 2
 #define CONNECTIONS 1000
 #define SOON	uafter(20 * UTIME_S)
@@ -34,6 +33,7 @@ static struct userve server;
 static long now_open, most_open, served, cut, answered, returned;
 static long limit;			/* of connections at a time */
 static int port;
+static char path[32];		/* its own: others run beside it */
 
 /* Answers each byte until the end of the stream. */
 static void answer(int fd, void *arg)
@@ -100,7 +100,7 @@ static int end_server(struct uscope *s)
 static int dial(void)
 {
 	int fd = port > 0 ? u_dial_tcp(NULL, port, SOON) :
-		u_dial_unix(PATH, SOON);
+		u_dial_unix(path, SOON);
 
 	CHECK_THAT(fd, >=, 0);
 	return fd;
@@ -248,7 +248,7 @@ static void drains(int fd, int most, int early)
 	await_close(&server);
 	CHECK_IS(get(&server.sv_accepted), early + CLIENTS);
 	CHECK_IS(port > 0 ? u_dial_tcp(NULL, port, SOON) :
-		 u_dial_unix(PATH, SOON), -ECONNREFUSED);
+		 u_dial_unix(path, SOON), -ECONNREFUSED);
 	CHECK(most == 0 || get(&served) == 0);
 	for (i = 0; i < early; i++)
 		CHECK(ask(first[i]) && u_close(first[i]) == 0);
@@ -263,7 +263,7 @@ static void ends_full(void *arg)
 	int early = (int)(intptr_t)arg, most = early > 0 ? LIMIT : 0;
 
 	drains(u_listen_tcp("127.0.0.1", 0, 0, 0), most, early);
-	drains(u_listen_unix(PATH, 0), most, early);
+	drains(u_listen_unix(path, 0), most, early);
 }
 
 #if !defined(__linux__)
@@ -336,7 +336,7 @@ static void unlistens(void *as_user)
 /* A unix listener that takes no more ends its server. */
 static void unlistens_unix(void *arg)
 {
-	struct uscope *s = begin_at(u_listen_unix(PATH, 0), LIMIT, UNEVER);
+	struct uscope *s = begin_at(u_listen_unix(path, 0), LIMIT, UNEVER);
 	int first[LIMIT], late[CLIENTS], i;
 
 	for (i = 0; i < LIMIT; i++)
@@ -344,7 +344,7 @@ static void unlistens_unix(void *arg)
 	dial_and_send(late, CLIENTS);
 	CHECK_IS(u_unlisten(first[0]), -EINVAL);
 	CHECK(u_unlisten(server.sv_fd) == 0 && u_unlisten(server.sv_fd) == 0);
-	CHECK_IS(u_dial_unix(PATH, SOON), -ECONNREFUSED);
+	CHECK_IS(u_dial_unix(path, SOON), -ECONNREFUSED);
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i]) && u_close(first[i]) == 0);
 	read_all(late, CLIENTS);
@@ -817,6 +817,7 @@ int main(int argc, char **argv)
 	int p;
 
 	check_start(argc, argv);
+	snprintf(path, sizeof path, "@usched-serve-%d", (int)getpid());
 	for (p = 1; p <= PROCESSORS; p++) {
 		alone(p, "limits", limits, 0);
 		alone(p, "gracefully", ends_gracefully, 0);

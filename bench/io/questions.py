@@ -54,7 +54,8 @@ TARGET_TOKIO = {"rr": {"1": 1.03, "2": 1.03}, "ws": {"1": 1.08, "2": 1.15}}     
 TARGET_LATENCY = {f"latency-tcp:{COMPUTE}.p50_us": 300,
                   f"latency-tcp:{COMPUTE}.p99_us": 1000}
 TARGET_LINE = 1.1                       # to the floor, of the same for echo
-TARGET_GO, TARGET_BYTES = 1, 400
+TARGET_GO = 1
+TARGET_BYTES = 1100                     # the slice of README's echo, and 300
 
 
 class Question:

@@ -3,6 +3,7 @@
 /* VARIANTS: RR LL WS PR */
 
 #include "either.h"
+#include "cpus.h"
 #include "rr.h"
 #include "ucall.h"
 #include "ws.h"
@@ -158,7 +159,7 @@ static void all_cpus(void)
 	cpu_set_t may;
 
 	CHECK_IS(sched_getaffinity(0, sizeof may, &may), 0);
-	nr = CPU_COUNT(&may);
+	nr = CPU_COUNT(&may) < ucpus_most() ? CPU_COUNT(&may) : ucpus_most();
 #endif
 	begin(0, 0);
 	CHECK_IS(SCHED(init)(0, 0), -EBUSY);

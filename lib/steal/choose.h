@@ -52,15 +52,6 @@ static void thread_begin(struct ws_worker *w, struct uproc_thread *t)
 	mark_set(t, t->t_stack.u_mark | BEGUN);
 }
 
-/* Notes the switch at which the deque and the queue become empty (J1). */
-static inline void note_if_drained(struct ws_worker *w)
-{
-	if (ws_deque_size(&w->w_deque) == 0 &&
-	    uproc_queue_empty(&w->w_proc.p_queue))
-		__atomic_store_n(&w->w_drained, w->w_switches,
-				 __ATOMIC_RELAXED);
-}
-
 /*
  * Takes the oldest thread of the deque, the queue or the pinned queue, in turn
  * (W5). NULL: all are empty.
@@ -137,11 +128,12 @@ static void ensure_watch(void)
 		wake_sleeper();
 }
 
-/* Looks for events and messages. Owner, inside its section. */
+/* Looks for events and messages, and at a theft. Owner, inside its section. */
 static void look(struct ws_worker *w)
 {
 	uproc_round_end(&w->w_proc, w->w_switches);
 	uproc_cool_in_time(&w->w_proc);
+	try_theft(w);
 	if (uwait_outside(&w->w_proc.p_waits))
 		uwait_look_outside(&w->w_proc.p_waits);
 	take_messages(w, w);
@@ -217,6 +209,7 @@ static NOINLINE struct ustack *next_choose(struct ws_worker *w,
 			thread_begin(w, t);
 			break;
 		}
+		lane_from(t, w);
 		send_to(home, t);		/* its lane was taken */
 	}
 	if (t->t_stack.u_mark & PREEMPTED)

@@ -69,7 +69,7 @@ enum {
 
 struct ws_lane {
 	struct ws_worker    *e_list;	/* has it in w_lane; or NULL (atomic) */
-	struct ws_worker    *e_from;	/* the last waker elsewhere (atomic) */
+	struct ws_worker    *e_from;	/* where messages came from (atomic) */
 	int                  e_at;	/* where in w_lane; -1: it never is */
 	int                  e_next;	/* the next free lane, or 0 */
 	int                  e_pins;	/* more than 0: it stays (atomic) */
@@ -93,6 +93,12 @@ struct ws_worker *ws_home_native(const struct uproc_thread *t)
 static inline struct ws_lane *lane_of(const struct uproc_thread *t)
 {
 	return &lane_list[t->t_stack.u_lane];
+}
+
+/* Notes that from has sent a message to t, whose home is elsewhere: a hint. */
+static inline void lane_from(const struct uproc_thread *t, struct ws_worker *from)
+{
+	__atomic_store_n(&lane_of(t)->e_from, from, __ATOMIC_RELAXED);
 }
 
 /* Returns whether some thread of its lane is pinned. */

@@ -214,6 +214,15 @@ static struct uproc_thread *queue_get(struct usched_queue *q)
 	return uproc_queue_empty(q) ? NULL : uproc_queue_get(q);
 }
 
+/* Notes the switch at which the deque and the queue become empty (J1). */
+static inline void note_if_drained(struct ws_worker *w)
+{
+	if (ws_deque_size(&w->w_deque) == 0 &&
+	    uproc_queue_empty(&w->w_proc.p_queue))
+		__atomic_store_n(&w->w_drained, w->w_switches,
+				 __ATOMIC_RELAXED);
+}
+
 /*
  * Puts t, which can run, where a thief can take it. Owner, inside its section.
  */

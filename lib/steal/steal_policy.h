@@ -15,7 +15,8 @@
  *	J1 An owner notes at which of its switches a take leaves nothing that a
  *	   thief could have. While the note stays the same, and
  *	   there is something to take, there is a surplus. A thief takes from a
- *	   surplus that has lasted for the patience of the thief.
+ *	   surplus that has lasted for the patience of the thief. If the threads
+ *	   of the owner are coarse, the first patience is enough.
  *	J2 It also takes where there is something, and the owner has not
  *	   switched for h_still: the owner computes, so the rest waits long.
  *	J3 It also takes what only the owner could run, from the slot or the
@@ -23,19 +24,36 @@
  *	   a forced stop takes.
  *	J4 When a thief has nothing to do again, it judges its last theft. A bad
  *	   theft has kept it busy for less than WS_POLICY_TIMES of the time of
- *	   the theft, or for less than WS_POLICY_MAIL for each message that
- *	   came. Then its patience grows by a factor of four, up to
- *	   WS_POLICY_MOST. After a good theft its patience is halved, and other
- *	   times are as at first.
+ *	   the theft, or for less than WS_POLICY_MAIL of the price for each
+ *	   message that came. Then its patience grows by a factor of four, up to
+ *	   WS_POLICY_MOST, and its greed shrinks as much. After a good theft
+ *	   its patience is halved, its greed doubled, and other times are as at
+ *	   first.
  *	J5 A thief naps while there is work, but work that comes and goes. Each
  *	   nap is twice as long, up to WS_POLICY_NAP_MOST. Meanwhile the thief
  *	   counts as searching (seek.h), so an owner with a new thread makes no
  *	   system call.
+ *	J6 Greed is how many threads a theft may move from an owner whose threads
+ *	   are fine, with those that come along in a lane. So where a theft does
+ *	   not pay, the next one is small, and what it does is soon undone: see
+ *	   LANES THAT FOLLOW MESSAGES in messages.h.
+ *	J7 A thief that is still busy after WS_POLICY_TRIAL asks whether it helps:
+ *	   how often both have switched since the theft, and how often the owner
+ *	   alone had before. If both did less, they pay for lines that go to and
+ *	   fro, of a lock for instance, and the theft was bad. Then the thief
+ *	   gives back what it has, and for as long as its patience each thread
+ *	   that is woken from elsewhere.
  *
  * So patience is learnt, and the first values matter little: a single bad theft
- * is a factor of four. Each thief measures the two times that differ most
- * between machines: of a theft, and of a forced stop. The latter cannot be
- * measured at the start, when a barrier finds no native thread to interrupt.
+ * is a factor of four.
+ *
+ * THE PRICE is what a theft takes, about as much as a message to another worker
+ * and its answer: some lines that go from one cpu to the other. It differs most
+ * between machines, and two hyperthreads are one machine, two cores another. So
+ * each thief measures its thefts, and how long a forced stop takes. The latter
+ * cannot be measured at the start, when a barrier finds no native thread to
+ * interrupt. Threads are coarse if they run for WS_POLICY_TIMES of the price, and
+ * else fine; a thief knows how often the owner switches.
  *
  * TIMES are nanoseconds, modulo 2^32, by clocks of several cpus. So a time may
  * seem to be a little later than now, and counts as now: see ws_policy_age().
@@ -54,19 +72,28 @@
  * finds something to take at each second look, and two workers took 10 to 25
  * times the time of a single worker. A least number of threads: a batch of a
  * thousand empty threads is not worth a theft, and two threads that compute
- * are.
+ * are. Patience alone, without greed: each theft of half a pipeline of 2,000
+ * fine threads took a millisecond to undo, and came each millisecond.
  */
 
+#include <limits.h>
 #include <stdbool.h>
 
 #define WS_POLICY_PATIENCE	3000u	/* of a new thief */
-#define WS_POLICY_MOST		1000000u	/* the most patience */
+#define WS_POLICY_MOST		4000000u	/* the most patience */
+#define WS_POLICY_GREED		256u	/* of a new thief: the most, */
+#define WS_POLICY_GREED_LEAST	2u	/* and the least */
 #define WS_POLICY_STILL		64000u	/* the most for h_still */
 #define WS_POLICY_AGAIN		5000000u	/* before another stop then */
 #define WS_POLICY_NAP		16000u	/* the first nap; no timer is finer */
 #define WS_POLICY_NAP_MOST	256000u
 #define WS_POLICY_TIMES		4u
-#define WS_POLICY_MAIL		4000u	/* some cache lines on both sides */
+#define WS_POLICY_WINDOW	1000000u
+#define WS_POLICY_TRIAL		150000u
+#define WS_POLICY_MAIL		2u	/* prices: both sides pay */
+#define WS_POLICY_PRICE		2000u	/* a guess, until it is measured, */
+#define WS_POLICY_PRICE_LEAST	500u
+#define WS_POLICY_PRICE_MOST	10000u	/* and no more: it was preempted */
 #define WS_POLICY_FENCE		16000u	/* a guess, until it is measured, and */
 #define WS_POLICY_FENCE_MOST	100000u	/* no more: it was preempted */
 #define WS_POLICY_SKEW		(1u << 20)
@@ -78,12 +105,17 @@ struct ws_observation {
 	unsigned g_switches;	/* how often it had switched */
 	unsigned g_still;	/* since when g_switches is the same */
 	unsigned g_vain;	/* g_switches at the last stop for nothing */
+	unsigned g_run;		/* from a switch to the next, in the last window */
+	unsigned g_ran;		/* when this window began */
+	unsigned g_ran_nr;	/* g_switches then */
 };
 
 struct ws_thief {
 	unsigned h_patience;	/* J1 */
 	unsigned h_still;	/* J2 J3 */
 	unsigned h_nap;		/* J5 */
+	unsigned h_greed;	/* J6 */
+	unsigned h_price;
 	unsigned h_since;	/* its last theft was found bad (J4) */
 	unsigned h_fence;	/* how long a forced stop takes */
 	/* The last theft, while it is not judged. */
@@ -91,14 +123,23 @@ struct ws_thief {
 	unsigned h_at;		/* its end */
 	unsigned h_cost;	/* how long it took */
 	unsigned h_mail;	/* messages until then */
+	/* Its trial. */
+	int      h_owner;	/* the number, while there is one; or -1 */
+	unsigned h_run;		/* g_run before */
+	unsigned h_switches;	/* of both until then */
+	bool     h_gives;	/* back, until */
+	unsigned h_until;
 };
 
 static __inline__ void ws_policy_init(struct ws_thief *h)
 {
 	h->h_patience = h->h_still = WS_POLICY_PATIENCE;
 	h->h_nap   = WS_POLICY_NAP;
+	h->h_greed = WS_POLICY_GREED;
+	h->h_price = WS_POLICY_PRICE;
 	h->h_fence = WS_POLICY_FENCE;
-	h->h_stole = false;
+	h->h_stole = h->h_gives = false;
+	h->h_owner = -1;
 }
 
 static __inline__ unsigned ws_policy_age(unsigned now, unsigned since)
@@ -120,11 +161,34 @@ static __inline__ unsigned ws_policy_same(unsigned *seen, unsigned *since,
 	return 0;
 }
 
+/* Notes how long threads of the owner run, each WS_POLICY_WINDOW. */
+static __inline__ void ws_policy_runs(struct ws_observation *g, unsigned switches,
+				      unsigned now)
+{
+	unsigned age = ws_policy_age(now, __atomic_load_n(&g->g_ran, __ATOMIC_RELAXED));
+	unsigned nr = switches - __atomic_load_n(&g->g_ran_nr, __ATOMIC_RELAXED);
+
+	if (age < WS_POLICY_WINDOW)
+		return;
+	__atomic_store_n(&g->g_run, nr > 0 ? age / nr : age, __ATOMIC_RELAXED);
+	__atomic_store_n(&g->g_ran_nr, switches, __ATOMIC_RELAXED);
+	__atomic_store_n(&g->g_ran, now, __ATOMIC_RELAXED);
+}
+
 /* Returns for how long the owner has not switched. */
 static __inline__ unsigned ws_policy_stands(struct ws_observation *g,
 					    unsigned switches, unsigned now)
 {
+	ws_policy_runs(g, switches, now);
 	return ws_policy_same(&g->g_switches, &g->g_still, switches, now);
+}
+
+/* Are the threads of the owner coarse? */
+static __inline__ bool ws_policy_coarse(const struct ws_thief *h,
+					const struct ws_observation *g)
+{
+	return __atomic_load_n(&g->g_run, __ATOMIC_RELAXED) >=
+		WS_POLICY_TIMES * h->h_price;
 }
 
 /* Notes that there is nothing to take: the next surplus will be new. */
@@ -145,8 +209,10 @@ static __inline__ bool ws_policy_surplus(const struct ws_thief *h,
 					now);
 	unsigned stands = ws_policy_stands(g, switches, now);
 	unsigned left = ws_policy_age(now, h->h_since);
+	unsigned patience = ws_policy_coarse(h, g) ? WS_POLICY_PATIENCE :
+						     h->h_patience;
 
-	return (lasts >= h->h_patience && left >= h->h_patience) ||
+	return (lasts >= patience && left >= patience) ||
 	       (stands >= h->h_still && left >= h->h_still);
 }
 
@@ -166,6 +232,14 @@ static __inline__ bool ws_policy_stuck(const struct ws_thief *h,
 		__atomic_load_n(&g->g_vain, __ATOMIC_RELAXED) != switches);
 }
 
+/* Returns how many threads a theft may move (J6). At first there is no bound. */
+static __inline__ unsigned ws_policy_greed(const struct ws_thief *h,
+					   const struct ws_observation *g)
+{
+	return ws_policy_coarse(h, g) || h->h_greed == WS_POLICY_GREED ?
+		UINT_MAX : h->h_greed;
+}
+
 static __inline__ unsigned ws_policy_more(unsigned time, unsigned times,
 					  unsigned most)
 {
@@ -178,6 +252,8 @@ static __inline__ void ws_policy_bad(struct ws_thief *h, unsigned now)
 	h->h_since    = now;
 	h->h_patience = ws_policy_more(h->h_patience, 4, WS_POLICY_MOST);
 	h->h_still    = ws_policy_more(h->h_still, 4, WS_POLICY_STILL);
+	h->h_greed    = h->h_greed / 4 > WS_POLICY_GREED_LEAST ?
+		h->h_greed / 4 : WS_POLICY_GREED_LEAST;
 }
 
 static __inline__ void ws_policy_good(struct ws_thief *h)
@@ -186,6 +262,7 @@ static __inline__ void ws_policy_good(struct ws_thief *h)
 		h->h_patience / 2 : WS_POLICY_PATIENCE;
 	h->h_still    = WS_POLICY_PATIENCE;
 	h->h_nap      = WS_POLICY_NAP;
+	h->h_greed    = ws_policy_more(h->h_greed, 2, WS_POLICY_GREED);
 }
 
 /* Learns from a stop, or an attempt, that has yielded nothing. */
@@ -197,6 +274,22 @@ static __inline__ void ws_policy_vain(struct ws_thief *h,
 	ws_policy_bad(h, now);
 }
 
+/*
+ * Learns what a theft takes. It takes longer if the owner computes, or one of both
+ * is preempted. So the price shrinks fast and grows slowly.
+ */
+static __inline__ void ws_policy_price(struct ws_thief *h, unsigned took)
+{
+	if (took > WS_POLICY_PRICE_MOST)
+		took = WS_POLICY_PRICE_MOST;
+	if (took < WS_POLICY_PRICE_LEAST)
+		took = WS_POLICY_PRICE_LEAST;
+	if (took < h->h_price)
+		h->h_price -= (h->h_price - took) / 4;
+	else
+		h->h_price += (took - h->h_price) / 32;
+}
+
 /* Notes a theft, to judge it later. */
 static __inline__ void ws_policy_stole(struct ws_thief *h, unsigned began,
 				      unsigned now, unsigned mail)
@@ -205,6 +298,39 @@ static __inline__ void ws_policy_stole(struct ws_thief *h, unsigned began,
 	h->h_at    = now;
 	h->h_cost  = ws_policy_age(now, began);
 	h->h_mail  = mail;
+	ws_policy_price(h, h->h_cost);
+}
+
+/* Begins a trial of a theft from owner; switches are of both (J7). */
+static __inline__ void ws_policy_try(struct ws_thief *h, const struct ws_observation *g,
+				     int owner, unsigned switches)
+{
+	h->h_run      = __atomic_load_n(&g->g_run, __ATOMIC_RELAXED);
+	h->h_owner    = h->h_run > 0 && !ws_policy_coarse(h, g) ? owner : -1;
+	h->h_switches = switches;
+}
+
+/* Ends the trial. Returns whether both did less than the owner alone. */
+static __inline__ bool ws_policy_fails(struct ws_thief *h, unsigned switches,
+				       unsigned now)
+{
+	unsigned alone = ws_policy_age(now, h->h_at) / h->h_run;
+
+	h->h_owner = -1;
+	if (switches - h->h_switches >= alone - alone / 10)
+		return false;
+	h->h_stole = false;
+	ws_policy_bad(h, now);
+	h->h_gives = true;
+	h->h_until = now + h->h_patience;
+	return true;
+}
+
+/* Does the thief give back threads that are woken from elsewhere? */
+static __inline__ bool ws_policy_gives(struct ws_thief *h, unsigned now)
+{
+	h->h_gives = h->h_gives && (int)(h->h_until - now) > 0;
+	return h->h_gives;
 }
 
 /* Judges the last theft, when the thief has nothing to do any more (J4). */
@@ -216,8 +342,9 @@ static __inline__ void ws_policy_judge(struct ws_thief *h, unsigned now,
 	if (!h->h_stole)
 		return;
 	h->h_stole = false;
+	h->h_owner = -1;
 	if (busy / WS_POLICY_TIMES < h->h_cost ||
-	    busy / WS_POLICY_MAIL < mail - h->h_mail)
+	    busy / (WS_POLICY_MAIL * h->h_price) < mail - h->h_mail)
 		ws_policy_bad(h, now);
 	else
 		ws_policy_good(h);
@@ -263,11 +390,17 @@ static __inline__ bool ws_policy_stood(const struct ws_observation *g,
 		     since) <= 0;
 }
 
-/* Forgets all but h_fence, when no other worker has work. */
+/*
+ * Forgets a bad theft, when no other worker has work. Not all of them: the same
+ * threads may go on at once.
+ */
 static __inline__ void ws_policy_calm(struct ws_thief *h)
 {
-	h->h_patience = h->h_still = WS_POLICY_PATIENCE;
-	h->h_nap = WS_POLICY_NAP;
+	h->h_patience = h->h_patience / 4 > WS_POLICY_PATIENCE ?
+		h->h_patience / 4 : WS_POLICY_PATIENCE;
+	h->h_still    = WS_POLICY_PATIENCE;
+	h->h_nap      = WS_POLICY_NAP;
+	h->h_greed    = ws_policy_more(h->h_greed, 4, WS_POLICY_GREED);
 }
 
 #endif /* WS_STEAL_POLICY_H */

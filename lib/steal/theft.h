@@ -15,7 +15,8 @@
  * A theft costs more than a thread is worth that runs for nanoseconds. So
  * steal_policy.h says when a theft pays: the surplus of the owner must have
  * lasted, or the owner must not have switched for a while. Thieves learn from
- * each theft.
+ * each theft, also how many threads they may move (J6). A lane moves with all of
+ * its threads, which count. From a stuck worker a thief takes what it can.
  *
  * A thread in the slot, or with a message in the inbox, runs as soon as the
  * running thread blocks. If that thread computes for long, the worker is stuck:
@@ -38,12 +39,34 @@ struct stolen {
 	struct ws_deque_item o_item[STEAL_MOST];
 	int                  o_nr;
 	int                  o_tasks;	/* that there is memory for */
+	unsigned             o_greed;	/* threads that may be moved yet */
 };
 
 /* Adds x, for which there is room. */
 static void stolen_add(struct stolen *o, struct ws_deque_item x)
 {
 	o->o_item[o->o_nr++] = x;
+}
+
+/* Counts nr threads that are to be moved. False: they are too many (J6). */
+static bool steal_count(struct stolen *o, unsigned nr)
+{
+	bool ok = nr <= o->o_greed;
+
+	o->o_greed = ok ? o->o_greed - nr : 0;
+	return ok;
+}
+
+/* Moves t, with all threads of its lane, from v to w. False: it stays. */
+static bool steal_lane(struct ws_worker *w, struct ws_worker *v,
+		       struct uproc_thread *t, struct stolen *o)
+{
+	int nr = v->w_proc.p_sched.s_lane[t->t_stack.u_lane].l_bound;
+
+	if (!can_go(v, t) || !steal_count(o, t->t_stack.u_lane != 0 ? nr : 1))
+		return false;
+	lane_move_of(v, t, w);
+	return true;
 }
 
 /* Takes t, which can run, from v for w, or sends t home. False: t stays. */
@@ -53,14 +76,13 @@ static bool steal_thread(struct ws_worker *w, struct ws_worker *v,
 	struct ws_worker *home = ws_home(t);
 
 	if (home == v) {
-		if (!can_go(v, t))
+		if (!steal_lane(w, v, t, o))
 			return false;
-		lane_move_of(v, t, w);
 	} else if (home != NULL && home != w) {
 		send_to(home, t);
 		return true;
 	} else if (home == NULL) {
-		if (!can_go(v, t))
+		if (!can_go(v, t) || !steal_count(o, 1))
 			return false;
 		sched_set(w, t);
 	}
@@ -81,7 +103,8 @@ static void steal_queue(struct ws_worker *w, struct ws_worker *v,
 
 	if (left > (unsigned)(STEAL_MOST - o->o_nr))
 		left = STEAL_MOST - o->o_nr;
-	for (from = q->q_head; from != q->q_tail && left > 0; from++) {
+	for (from = q->q_head; from != q->q_tail && left > 0 && o->o_greed > 0;
+	     from++) {
 		struct ustack **at = &q->q_ring[from & q->q_mask];
 
 		if (steal_thread(w, v, (struct uproc_thread *)*at, o)) {
@@ -107,14 +130,15 @@ static void steal_deque(struct ws_worker *w, struct ws_worker *v,
 {
 	long most = (ws_deque_size(&v->w_deque) + 1) / 2;
 
-	while (most-- > 0 && o->o_nr < o->o_tasks) {
+	while (most-- > 0 && o->o_nr < o->o_tasks && o->o_greed > 0) {
 		struct ws_deque_item x = ws_deque_steal_alone(&v->w_deque);
 
 		if (x.i_what == NULL)
 			return;
-		if (is_task(x))
+		if (is_task(x)) {
+			(void)steal_count(o, 1);
 			stolen_add(o, x);
-		else if (is_thread(x) && !steal_thread(w, v, x.i_arg, o) &&
+		} else if (is_thread(x) && !steal_thread(w, v, x.i_arg, o) &&
 			 !enqueue(v, x.i_arg))
 			send_to(v, x.i_arg);
 	}
@@ -214,6 +238,8 @@ static void steal_from(struct ws_worker *w, struct ws_worker *v,
 			       now_ns());
 		return;
 	}
+	o->o_greed = stuck_now ? UINT_MAX :
+		ws_policy_greed(&w->w_thief, &v->w_observed);
 	steal_deque(w, v, o);
 	if (stuck_now && v->w_running_lane != NONE)
 		enqueue_stuck(w, v);		/* for the queue below */
@@ -223,6 +249,9 @@ static void steal_from(struct ws_worker *w, struct ws_worker *v,
 	if (o->o_nr == 0)
 		ws_policy_vain(&w->w_thief, &v->w_observed, switches_of(v),
 			       now_ns());
+	else
+		ws_policy_try(&w->w_thief, &v->w_observed, v->w_proc.p_nr,
+			      switches_of(v) + switches_of(w));
 }
 
 /* Puts x, which was taken, where it can be taken again. */
@@ -252,6 +281,58 @@ static struct uproc_thread *adopt_stolen(struct ws_worker *w, struct stolen *o)
 	lane_note(w, lane_of(t));
 	ws_leave(w);
 	return t;
+}
+
+/* Gives t, which can run, to v, if it can leave w. Owner, inside its section. */
+static void give_to(struct ws_worker *w, struct ws_worker *v, struct uproc_thread *t)
+{
+	struct ws_worker *home = ws_home(t);
+
+	if (home == w && t->t_stack.u_lane != 0 && can_go(w, t)) {
+		lane_move_of(w, t, v);
+		send_to(v, t);
+	} else if (home != NULL && home != w)
+		send_to(home, t);
+	else if (!enqueue(w, t))
+		send_to(w, t);
+}
+
+/* Gives threads that can run back to v. Tasks stay. Owner, inside its section. */
+static NOINLINE void give_back(struct ws_worker *w, struct ws_worker *v)
+{
+	long items = ws_deque_size(&w->w_deque);
+	unsigned nr = uproc_queue_len(&w->w_proc.p_queue);
+	struct uproc_thread *t = slot_take(w);
+
+	if (t != NULL)
+		give_to(w, v, t);
+	while (items-- > 0) {
+		struct ws_deque_item x = ws_deque_steal_alone(&w->w_deque);
+
+		if (is_thread(x))
+			give_to(w, v, x.i_arg);
+		else if (is_task(x))		/* there is room for it */
+			(void)ws_deque_push(&w->w_deque, x);
+	}
+	while (nr-- > 0 && (t = queue_get(&w->w_proc.p_queue)) != NULL)
+		give_to(w, v, t);
+	note_if_drained(w);
+}
+
+/* Ends the trial of the last theft, if that is due (J7). As give_back(). */
+static void try_theft(struct ws_worker *w)
+{
+	struct ws_thief *h = &w->w_thief;
+	struct ws_worker *v;
+	unsigned now;
+
+	if (h->h_owner < 0)
+		return;
+	v   = worker(h->h_owner);
+	now = now_ns();
+	if (ws_policy_age(now, h->h_at) >= WS_POLICY_TRIAL &&
+	    ws_policy_fails(h, switches_of(v) + switches_of(w), now))
+		give_back(w, v);
 }
 
 /*

@@ -94,8 +94,7 @@ void ws_post(struct ws_thread *thread)
 	if (inherited(t) || !ws_mail_post(&t->t_wakes))
 		return;
 	if (from != NULL)
-		__atomic_store_n(&lane_of(t)->e_from, from,
-				 __ATOMIC_RELAXED);	/* a hint */
+		lane_from(t, from);
 	post_node(ws_home(t), t);
 }
 
@@ -411,8 +410,7 @@ static void waits_complete(struct uwait *r)
 		return;
 	home = ws_home(t);
 	if (w != NULL && w != home)	/* an event makes no lane move */
-		__atomic_store_n(&lane_of(t)->e_from, uproc_here(set) != NULL ?
-				 w : home, __ATOMIC_RELAXED);
+		lane_from(t, uproc_here(set) != NULL ? w : home);
 	UPROC_WATCH(pw_posted(t, true));
 	USCHED_RACE(ws_complete);
 	/* In a source the caller sleeps, and must not wake itself. */

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # mutants.sh: tests find what is broken on purpose in rings, kinds of libraries,
-# generations of armings, looks at threads, recorders, the Python face, objects of the hard
-# mode, scopes, conditions, and calls of plain dispatchers. (Others: chaos.sh,
+# generations of armings, thefts, looks at threads, recorders, the Python face, objects of
+# the hard mode, scopes, conditions, and calls of plain dispatchers. (Others: chaos.sh,
 # law.sh, model.sh, sync.sh, httpd.sh.) --full: also those that take long. A word:
 # only mutants whose names contain it.
 #
@@ -42,6 +42,7 @@ modules_of() { # file
 	*uobject.h) echo lib/debug/uhard.c ;;
 	*events.h) echo lib/io/upoll.c ;;
 	*upoll.h) echo lib/io/uio.c ;;
+	lib/steal/*.h) echo lib/steal/ws.c ;;
 	esac
 }
 
@@ -132,6 +133,18 @@ broken 'mappings: lanes take those of calls' limits lib/proc/uproc.c \
 	's/^	return now < MAPS_COUNTED \&\& now + nr <= most;/	return now + nr + most > 0;/'
 broken 'pins wrap' engine_wrap lib/engine/bus.c \
 	's/bus.bu_pins == LONG_MAX/0/'
+
+# Thefts that are undone.
+broken 'ws: a thread that is given back comes nowhere' steal_back lib/steal/theft.h \
+	'/^static void give_to/,/^}/s/send_to(v, t);/;/'
+broken 'ws: a pinned thread is given back' steal_back lib/steal/theft.h \
+	'/^static void give_to/,/^}/s/ \&\& can_go(w, t)) {/) {/'
+broken 'ws: a task gets lost among what is given back' steal_back lib/steal/theft.h \
+	'/^static NOINLINE void give_back/,/^}/s/else if (is_task(x))/else if (0)/'
+broken 'ws: nothing is given back' steal_back lib/steal/theft.h \
+	'/^static void try_theft/,/^}/s/WS_POLICY_TRIAL/UINT_MAX/'
+broken 'ws: each theft is good' steal_worth lib/steal/steal_policy.h \
+	'/ws_policy_fails/,/^}/s/alone - alone . 10/0/'
 
 # Kinds of libraries.
 broken 'kinds: hard files ask for a plain library' 'house/kinds.sh --some' \

@@ -304,7 +304,8 @@ static inline UNCHECKED void where_set(struct uhard_stack *h, enum where where)
 
 static inline struct usched_lane *lane_of(const struct ustack *u)
 {
-	return &u->u_sched->s_lane[u->u_lane];
+	/* It may be moving; each of its dispatchers has the same lanes. */
+	return &__atomic_load_n(&u->u_sched, __ATOMIC_RELAXED)->s_lane[u->u_lane];
 }
 
 /* Rounds. */

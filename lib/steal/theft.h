@@ -61,9 +61,10 @@ static bool steal_count(struct stolen *o, unsigned nr)
 static bool steal_lane(struct ws_worker *w, struct ws_worker *v,
 		       struct uproc_thread *t, struct stolen *o)
 {
-	int nr = v->w_proc.p_sched.s_lane[t->t_stack.u_lane].l_bound;
+	const struct usched_lane *l = &v->w_proc.p_sched.s_lane[t->t_stack.u_lane];
 
-	if (!can_go(v, t) || !steal_count(o, t->t_stack.u_lane != 0 ? nr : 1))
+	if (!can_go(v, t) ||
+	    !steal_count(o, t->t_stack.u_lane != 0 ? (unsigned)l->l_bound : 1))
 		return false;
 	lane_move_of(v, t, w);
 	return true;

@@ -12,7 +12,7 @@
 #include "steal.h"
 #include <stdlib.h>
 
-#define HOPS	10000		/* of a token */
+#define HOPS	3000		/* of a token */
 
 static thread **ring;
 static int  threads, tokens;

@@ -45,6 +45,7 @@ static void passes(void *arg)
 {
 	int i = (int)(intptr_t)arg;
 	unsigned state = check_seed + (unsigned)i;
+	int here;
 	long nr;
 
 	for (;;) {
@@ -58,7 +59,9 @@ static void passes(void *arg)
 			break;
 		case 1:
 			ws_pin();
+			here = ws_proc();
 			CHECK_IS(ws_yield(), 0);
+			CHECK_IS(ws_proc(), here);
 			ws_unpin();
 			break;
 		case 2:

@@ -309,7 +309,8 @@ clean:
 	$(call say,RM build out libraries tools)rm -rf build out $(LIBS) $(HOOKS) \
 		$(TOOLS) libusched.so.*
 	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
-		bench/http/*/ bench/engine/*/ bench/mpi/ bench/python/ test/examples/attack/; do \
+		bench/http/*/ bench/engine/*/ bench/cores/ bench/mpi/ bench/python/ \
+		test/examples/attack/; do \
 		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done
 
 # A copy of the library alone has no benchmark and no tests.

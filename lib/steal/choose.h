@@ -114,7 +114,7 @@ static struct uproc_thread *steal_while_running(struct ws_worker *w)
 	if (set->set_nr == 1 || (!idle && !due))
 		return NULL;
 	ws_leave(w);
-	t = steal_round(w, due, idle);					/* U7 */
+	t = steal_round(w, due ? STUCK_ALL : STUCK_NONE, idle);		/* U7 */
 	if (due)
 		remember_switches();					/* U8 */
 	ws_enter(w);

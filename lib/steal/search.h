@@ -17,6 +17,10 @@
  * a source: that is a look, and costs no more than looks. It looks at the source
  * before the search only if there is something to steal.
  *
+ * A search looks at a number of workers that grows with the bits of theirs, and at none
+ * if all others sleep. Before a sleep each worker that is awake is looked at, once, and
+ * by a watch that is due.
+ *
  * A searching worker sees within some microseconds that another is stuck
  * (theft.h). If no worker searches, some worker has to look, each WS_WATCH
  * milliseconds (watch.h):
@@ -52,6 +56,21 @@
 
 #define SEARCH		30000u	/* ns, if there is a spare cpu */
 #define SEARCH_RELAX	16	/* between looks */
+
+/*
+ * Do all workers but the caller sleep, or all? Then no other has work: a worker that
+ * is awake again says so before it runs a thread (ws_seek_unpark()), and as a giver finds
+ * the caller (N5).
+ */
+static bool others_sleep(void)
+{
+	return ws_seek_parked(&all.s_seek) >= set->set_nr - 1;
+}
+
+static bool all_parked(void)
+{
+	return ws_seek_parked(&all.s_seek) == set->set_nr;
+}
 
 /* Returns whether a worker other than w has what a thief could take. */
 static bool others_have_work(const struct ws_worker *w)
@@ -103,10 +122,10 @@ static void sleep_as_watch(struct ws_worker *w)
 {
 	bool woken;
 
-	remember_switches();						/* U2 */
+	if (w->w_quiet)
+		remember_switches();					/* U2 */
 	woken = uproc_sleep(&w->w_proc, WS_WATCH * UTIME_MS);		/* U3 */
-	if (!woken)
-		(void)ws_watch_due(&all.s_watch);	/* so others need not */
+	w->w_due = ws_watch_due(&all.s_watch) || !woken; /* so others need not */
 	ws_watch_end(&all.s_watch);					/* U4 */
 	w->w_quiet = !woken && has_nothing(w);
 	if (woken && ws_seek_parked(&all.s_seek) > 1 &&
@@ -159,7 +178,8 @@ static void park(struct ws_worker *w, unsigned *vain, struct uproc_rests *rests)
 	upark_prepare(asleep);						/* S1 */
 	TALLY(w, fences, 1);
 	ws_seek_park(&all.s_seek);					/* S2 */
-	if ((must_return(w) || others_have_work(w)) &&			/* S3 */
+	if ((must_return(w) ||
+	     (!all_parked() && others_have_work(w))) &&		/* S3 */
 	    upark_cancel(asleep)) {
 		ws_seek_unpark(&all.s_seek);
 		uproc_pause(vain);
@@ -211,10 +231,12 @@ static bool any_waits_outside(void)
 static struct uproc_thread *search(struct ws_worker *w, bool napped)
 {
 	unsigned most = napped ? WS_POLICY_FENCE_MOST : SEARCH;
-	struct uproc_thread *t = steal_round(w, true, true);
+	struct uproc_thread *t = steal_round(w, w->w_due ? STUCK_ALL : STUCK_FEW,
+					     true);
 	unsigned began = now_ns();
 	int i;
 
+	w->w_due = false;
 	/* A sleep in a source is a look, and costs no more than looks. */
 	if (!set->set_spare || set->set_nr == 1 || utime_is_virtual() ||
 	    any_waits_outside())
@@ -224,18 +246,22 @@ static struct uproc_thread *search(struct ws_worker *w, bool napped)
 	       (!napped || others_stand(w, began))) {
 		for (i = 0; i < SEARCH_RELAX; i++)
 			uproc_relax();
-		t = steal_round(w, false, true);
+		t = steal_round(w, STUCK_NONE, true);
 	}
 	return t;
 }
 
-/* Sums up the notes of other workers (J1), to see whether any has changed. */
+/*
+ * Sums up the notes of other workers (J1), to see whether any has changed. A worker
+ * with events does not ask.
+ */
 static unsigned drained_sum(const struct ws_worker *w)
 {
 	unsigned sum = 0;
 	int i;
 
-	for (i = 0; i < set->set_nr; i++)
+	for (i = uwait_outside(&w->w_proc.p_waits) ? set->set_nr : 0;
+	     i < set->set_nr; i++)
 		if (worker(i) != w)
 			sum += __atomic_load_n(&worker(i)->w_drained,
 					       __ATOMIC_RELAXED);
@@ -261,7 +287,7 @@ static bool should_nap(const struct ws_worker *w, unsigned since)
 {
 	if (others_have_work(w))
 		return true;
-	return ws_seek_alone(&all.s_seek) &&
+	return !uwait_outside(&w->w_proc.p_waits) && ws_seek_alone(&all.s_seek) &&
 	       (drained_sum(w) != since ||
 		(w->w_thief.h_nap < WS_POLICY_NAP_MOST &&
 		 others_stand(w, now_ns())));
@@ -270,9 +296,13 @@ static bool should_nap(const struct ws_worker *w, unsigned since)
 /* Searches, and naps while work comes and goes. */
 static struct uproc_thread *search_and_nap(struct ws_worker *w)
 {
-	unsigned since = drained_sum(w);
-	struct uproc_thread *t = search(w, false);
+	struct uproc_thread *t;
+	unsigned since;
 
+	if (others_sleep())
+		return NULL;
+	since = drained_sum(w);
+	t = search(w, false);
 	while (t == NULL && !must_return(w) && should_nap(w, since)) {
 		since = drained_sum(w);
 		nap(w);
@@ -299,7 +329,8 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *vain,
 		return NULL;
 	}
 	began = now_ns();
-	if (uwait_outside(&w->w_proc.p_waits) && others_have_work(w)) {
+	if (uwait_outside(&w->w_proc.p_waits) && !others_sleep() &&
+	    others_have_work(w)) {
 		uwait_look_outside(&w->w_proc.p_waits);
 		if (must_return(w))
 			return NULL;

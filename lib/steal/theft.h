@@ -337,20 +337,33 @@ static void try_theft(struct ws_worker *w)
 }
 
 /*
- * Tries all other workers once, from a random worker on (xorshift: G.
- * Marsaglia, 2003), until something is taken.
+ * Returns how many workers a search looks at: as many as workers have bits, and some.
+ * A search comes again soon, at others.
+ */
+static int few_workers(void)
+{
+	int nr = 4, of;
+
+	for (of = set->set_nr; of > 1; of /= 2)
+		nr++;
+	return nr < set->set_nr ? nr : set->set_nr;
+}
+
+/*
+ * Tries nr workers once, from a random worker on (xorshift: G. Marsaglia, 2003), until
+ * something is taken.
  */
 static void steal_from_any(struct ws_worker *w, struct stolen *o,
-			   bool stuck_only, unsigned now)
+			   bool stuck_only, unsigned now, int nr)
 {
-	int nr = set->set_nr;
 	int i;
 
 	w->w_random ^= w->w_random << 13;
 	w->w_random ^= w->w_random >> 17;
 	w->w_random ^= w->w_random << 5;
 	for (i = 0; i < nr && o->o_nr == 0; i++) {
-		struct ws_worker *v = worker((w->w_random % nr + i) % nr);
+		struct ws_worker *v = worker((w->w_random % set->set_nr + i) %
+					     set->set_nr);
 		bool stuck_now = v != w && is_stuck(w, v, now);
 
 		if (stuck_now || (v != w && !stuck_only &&
@@ -359,8 +372,11 @@ static void steal_from_any(struct ws_worker *w, struct stolen *o,
 	}
 }
 
-/* Tries stuck workers first, if a look is due; then all, if w is idle. */
-static struct uproc_thread *steal_round(struct ws_worker *w, bool due,
+/* Which stuck workers a round tries before others. */
+enum stuck { STUCK_NONE, STUCK_FEW, STUCK_ALL };
+
+/* Tries stuck workers first; then some workers, if w is idle. */
+static struct uproc_thread *steal_round(struct ws_worker *w, enum stuck stuck,
 					bool idle)
 {
 	long tasks = ws_deque_look(&w->w_deque);
@@ -371,10 +387,11 @@ static struct uproc_thread *steal_round(struct ws_worker *w, bool due,
 	o.o_nr = 0;
 	o.o_tasks = stock_reserve(w, tasks + STEAL_MOST) ?		/* W7 */
 		STEAL_MOST : (int)(w->w_stock.k_nr - tasks);
-	if (due)
-		steal_from_any(w, &o, true, now);
+	if (stuck != STUCK_NONE)
+		steal_from_any(w, &o, true, now, stuck == STUCK_ALL ?
+			       set->set_nr : few_workers());
 	if (o.o_nr == 0 && idle)
-		steal_from_any(w, &o, false, now);
+		steal_from_any(w, &o, false, now, few_workers());
 	if (o.o_nr == 0)
 		return NULL;
 	t = adopt_stolen(w, &o);

@@ -19,10 +19,10 @@
  *	   or ws_watch_join()
  *	U2 remember the switches of all	U6 ws_watch_due(); false: go on
  *	U3 sleep for WS_WATCH at most		U7 look for what is stuck
- *	U4 is the time over? Then		U8 remember the switches of all
- *	   ws_watch_due(): others need not
- *	   look; ws_watch_end(); look for
- *	   what is stuck
+ *	U4 is the time over, or		U8 remember the switches of all
+ *	   ws_watch_due()? Then look for
+ *	   what is stuck, so others need
+ *	   not; ws_watch_end() in any case
  *
  * X1. While some worker switches, and another does not, looks take place,
  *     whatever other workers do. The first worker is the watch itself, or U5
@@ -33,10 +33,11 @@
  * watch, each of its events would wake another worker to watch instead. So such
  * workers join: several are the watch, until all of them end.
  *
- * A watch that is woken before the time is over looks, too (U4). Numbers of
- * switches are remembered with the time at which each was first seen
- * (steal_policy.h). So wakes cannot delay the moment at which a worker is found
- * to be stuck.
+ * A watch that is woken before the time is over looks, too, if a look is due (U4).
+ * Numbers of switches are remembered with the time at which each was first seen
+ * (steal_policy.h), also by a look. So wakes cannot delay the moment at which a worker
+ * is found to be stuck. A watch to which events come leaves out U2, which would be a
+ * look at all workers for each event.
  *
  * These words publish nothing. A worker that loses a race looks once more in a
  * period, or once less. If the numbers that it remembers are old, the look

@@ -43,6 +43,7 @@ struct ws_worker {
 	unsigned             w_idle;	/* ns in which it had nothing to do */
 	bool                 w_dense;	/* the last messages came fast */
 	bool                 w_quiet;	/* nothing came in its last sleep */
+	bool                 w_due;	/* as a watch it shall look at all */
 	struct ws_thief      w_thief;
 	struct umem_stock    w_stock;	/* for tasks: TASKS in runnable.h */
 	/* Thieves (atomic). */

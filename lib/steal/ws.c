@@ -276,20 +276,35 @@ int ws_wait_first(struct uproc_thread *t)
 	return ws_mail_settle(&t->t_wakes);
 }
 
+/*
+ * Returns whether t, which was just put into the queue, is work for another worker: if
+ * nothing else can run here, it goes on at once. Owner, inside its section.
+ */
+static bool is_surplus(const struct ws_worker *w, const struct uproc_thread *t)
+{
+	return !stays(w, t) && (w->w_gate.g_slot != NULL ||
+				ws_deque_size(&w->w_deque) > 0 ||
+				uproc_queue_len(&w->w_proc.p_queue) > 1 ||
+				ws_pinned_len(&w->w_pinned) > 0);
+}
+
 int ws_yield(void)
 {
 	struct ws_worker *w = here("yield: called outside of a thread of ws; "
 				  "u_sleep(UNOW) gives way in all");
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
+	bool surplus;
 	int rc;
 
 	usched_point();
 	ws_enter(w);
 	rc = enqueue(w, t) ? 0 : -ENOMEM;
+	surplus = rc == 0 && is_surplus(w, t);
 	ws_leave(w);
 	if (rc != 0)
 		return rc;
-	announce();
+	if (surplus)
+		announce();
 	rc = ustack_block();
 	if (rc != 0) {
 		ws_enter(w);

@@ -17,7 +17,7 @@
  * a source: that is a look, and costs no more than looks. It looks at the source
  * before the search only if there is something to steal.
  *
- * A search looks at a number of workers that grows with the bits of theirs, and at none
+ * A search looks at some workers, as many as their number has bits and four, and at none
  * if all others sleep. Before a sleep each worker that is awake is looked at, once, and
  * by a watch that is due.
  *
@@ -212,15 +212,28 @@ static bool others_stand(const struct ws_worker *w, unsigned since)
 	return false;
 }
 
-/* Returns whether threads of any worker wait for events from outside. */
-static bool any_waits_outside(void)
+/* Do threads of w wait for events from outside, or of some other workers? */
+static bool any_waits_outside(const struct ws_worker *w)
 {
+	int nr = few_workers();
 	int i;
 
-	for (i = 0; i < set->set_nr; i++)
-		if (uwait_outside(&worker(i)->w_proc.p_waits))
+	if (uwait_outside(&w->w_proc.p_waits))
+		return true;
+	for (i = 0; i < nr; i++) {
+		const struct ws_worker *v = worker((w->w_random % set->set_nr + i) %
+						   set->set_nr);
+
+		if (uwait_outside(&v->w_proc.p_waits))
 			return true;
+	}
 	return false;
+}
+
+/* Looks for work elsewhere, once. */
+static struct uproc_thread *search_once(struct ws_worker *w, enum stuck stuck)
+{
+	return others_sleep() ? NULL : steal_round(w, stuck, true);
 }
 
 /*
@@ -231,22 +244,21 @@ static bool any_waits_outside(void)
 static struct uproc_thread *search(struct ws_worker *w, bool napped)
 {
 	unsigned most = napped ? WS_POLICY_FENCE_MOST : SEARCH;
-	struct uproc_thread *t = steal_round(w, w->w_due ? STUCK_ALL : STUCK_FEW,
-					     true);
+	struct uproc_thread *t = search_once(w, w->w_due ? STUCK_ALL : STUCK_FEW);
 	unsigned began = now_ns();
 	int i;
 
 	w->w_due = false;
 	/* A sleep in a source is a look, and costs no more than looks. */
 	if (!set->set_spare || set->set_nr == 1 || utime_is_virtual() ||
-	    any_waits_outside())
+	    any_waits_outside(w))
 		return t;
 	while (t == NULL && !must_return(w) &&
 	       ws_policy_age(now_ns(), began) < most &&
 	       (!napped || others_stand(w, began))) {
 		for (i = 0; i < SEARCH_RELAX; i++)
 			uproc_relax();
-		t = steal_round(w, STUCK_NONE, true);
+		t = search_once(w, STUCK_NONE);
 	}
 	return t;
 }
@@ -296,14 +308,11 @@ static bool should_nap(const struct ws_worker *w, unsigned since)
 /* Searches, and naps while work comes and goes. */
 static struct uproc_thread *search_and_nap(struct ws_worker *w)
 {
-	struct uproc_thread *t;
-	unsigned since;
+	unsigned since = others_sleep() ? 0 : drained_sum(w);
+	struct uproc_thread *t = search(w, false);
 
-	if (others_sleep())
-		return NULL;
-	since = drained_sum(w);
-	t = search(w, false);
-	while (t == NULL && !must_return(w) && should_nap(w, since)) {
+	while (t == NULL && !must_return(w) && !others_sleep() &&
+	       should_nap(w, since)) {
 		since = drained_sum(w);
 		nap(w);
 		t = must_return(w) ? NULL : search(w, true);

@@ -73,7 +73,9 @@
  * times the time of a single worker. A least number of threads: a batch of a
  * thousand empty threads is not worth a theft, and two threads that compute
  * are. Patience alone, without greed: each theft of half a pipeline of 2,000
- * fine threads took a millisecond to undo, and came each millisecond.
+ * fine threads took a millisecond to undo, and came each millisecond. The run between two
+ * looks, in place of a window, to tell coarse from fine: a single long one makes a thief
+ * take all it sees.
  */
 
 #include <limits.h>

@@ -35,7 +35,8 @@
  * W6. A thread that could be taken away, and waits behind a running thread,
  *     does so for no longer than two looks of a watch and two naps
  *     (WS_POLICY_NAP_MOST), unless all other workers compute, too. A sleeping
- *     worker looks each WS_WATCH milliseconds, a napping worker after each nap.
+ *     worker looks each WS_WATCH milliseconds, a napping worker after each nap; of
+ *     more than six workers at some, by chance, so that all come after some naps.
  *     While no worker sleeps or naps, each looks within WS_RUN + 1 switches
  *     after that time. A look may take others first: half of a queue, or 256
  *     threads. While the worker switches, W5 holds. A searching thief takes

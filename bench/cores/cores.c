@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cores.c: what an operation costs others, for 1 to 64 processors, by counting. */
+/* cores.c: the cost of an operation for others, of 1 to 64 processors, by counting. */
 
 /*
  *	cores-SCHED alone P	one processor works, the others sleep
@@ -25,13 +25,12 @@
 #include "ws.h"
 #define SCHED(name)	ws_##name
 #define ON(p, f, arg)	ws_thread_pinned(p, f, arg)
-#define SPAWN(f, arg)	ws_spawn(f, arg)
+#define SPAWN(p, f, arg) ws_spawn(f, arg)
 #else
 #include "rr.h"
 #define SCHED(name)	rr_##name
 #define ON(p, f, arg)	rr_thread_on(p, f, arg)
-#define SPAWN(f, arg)	(rr_thread_on(here, f, arg) != NULL ? 0 : -ENOMEM)
-static __thread int here;
+#define SPAWN(p, f, arg) (rr_thread_on(p, f, arg) != NULL ? 0 : -ENOMEM)
 #endif
 
 #define NR	1000		/* of an operation */
@@ -93,7 +92,7 @@ static void yields(struct place *p, long nr)
 static void makes(struct place *p, long nr)
 {
 	for (p->p_left = nr; nr-- > 0; must(SCHED(yield)()))
-		must(SPAWN(ends, p));
+		must(SPAWN(p->p_at, ends, p));
 	while (p->p_left > 0)
 		must(SCHED(yield)());
 }
@@ -211,9 +210,6 @@ static void partner(void *arg)
 
 static void worked(struct place *p, long nr)
 {
-#if defined(RR)
-	here = p->p_at;
-#endif
 	p->p_nr = nr;
 	if (op->o_partner != NULL) {
 		p->p_left = 1;

@@ -6,18 +6,15 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 
 #define LINES		(1 << 20)	/* of a table with open addresses */
 #define MOST		4097		/* native threads */
 
-/* A line. Bits of native threads, modulo 64, tell in whose cache it is. */
+/* A line. Bits of native threads, modulo 64, tell in whose caches it is. */
 static struct line {
 	uintptr_t l_nr;
 	uint64_t  l_by;
-	unsigned  l_writer;	/* who alone may write it; 0: nobody */
 } table[LINES];
 
 static struct counts {
@@ -82,19 +79,17 @@ static void touch(const volatile void *at, bool writes)
 	struct line *l = line_of(at);
 	uint64_t by = __atomic_load_n(&l->l_by, __ATOMIC_RELAXED);
 	uint64_t mine;
-	bool mine_alone;
 
 	if (self == 0)
 		self = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
 	mine = (uint64_t)1 << self % 64;
-	mine_alone = by == mine &&
-		__atomic_load_n(&l->l_writer, __ATOMIC_RELAXED) == self;
-	if (by != 0 && (writes ? !mine_alone && by != mine : !(by & mine)))
+	if (writes ? by == mine : (by & mine) != 0)
+		return;
+	if (by != 0)
 		add(MISSES);
-	if (writes && !mine_alone) {
-		__atomic_store_n(&l->l_writer, self, __ATOMIC_RELAXED);
+	if (writes)
 		__atomic_store_n(&l->l_by, mine, __ATOMIC_RELAXED);
-	} else if (!(by & mine))
+	else
 		__atomic_fetch_or(&l->l_by, mine, __ATOMIC_RELAXED);
 }
 

@@ -200,6 +200,12 @@ static void lane_move(struct ws_worker *w, struct ws_lane *e,
 	__atomic_store_n(&ws_homes[e - lane_list], to, __ATOMIC_SEQ_CST);
 }
 
+/* Returns how many threads the lane of t has, at w. As lane_move_of(). */
+static unsigned lane_bound(const struct ws_worker *w, const struct uproc_thread *t)
+{
+	return w->w_proc.p_sched.s_lane[t->t_stack.u_lane].l_bound;
+}
+
 /*
  * Moves t and its lane from w. Caller is inside the section of w, or has
  * stopped w.
@@ -207,7 +213,7 @@ static void lane_move(struct ws_worker *w, struct ws_lane *e,
 static void lane_move_of(struct ws_worker *w, struct uproc_thread *t,
 			 struct ws_worker *to)
 {
-	if (w->w_proc.p_sched.s_lane[t->t_stack.u_lane].l_bound > 1)
+	if (lane_bound(w, t) > 1)
 		ws_stop_look(&w->w_gate.g_stop);
 	lane_move(w, lane_of(t), to);
 	sched_set(to, t);

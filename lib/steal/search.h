@@ -140,14 +140,14 @@ static void sleep_as_watch(struct ws_worker *w)
 /* Returns whether all workers sleep, so that none can get stuck. */
 static bool all_sleep(struct ws_worker *w)
 {
-	if (ws_seek_parked(&all.s_seek) != set->set_nr)
+	if (!all_parked())
 		return false;
 	if (ws_is_watched(&all.s_watch))
 		return true;		/* the watch will see */
 	__atomic_store_n(&ws_unwatched, 1, __ATOMIC_SEQ_CST);
 	TALLY(w, fences, 1);
 	ws_fence_heavy();
-	return ws_seek_parked(&all.s_seek) == set->set_nr;
+	return all_parked();
 }
 
 /*
@@ -224,13 +224,9 @@ static bool any_waits_outside(const struct ws_worker *w)
 
 	if (uwait_outside(&w->w_proc.p_waits))
 		return true;
-	for (i = 0; i < nr; i++) {
-		const struct ws_worker *v = worker((w->w_random % set->set_nr + i) %
-						   set->set_nr);
-
-		if (uwait_outside(&v->w_proc.p_waits))
+	for (i = 0; i < nr; i++)
+		if (uwait_outside(&random_worker(w, i)->w_proc.p_waits))
 			return true;
-	}
 	return false;
 }
 
@@ -268,16 +264,17 @@ static struct uproc_thread *search(struct ws_worker *w, bool napped)
 }
 
 /*
- * Sums up the notes of other workers (J1), to see whether any has changed. A worker
- * with events does not ask.
+ * Sums up the notes of other workers (J1), to see whether any has changed. 0 for a
+ * worker with events, which does not ask, and while there are none.
  */
 static unsigned drained_sum(const struct ws_worker *w)
 {
 	unsigned sum = 0;
 	int i;
 
-	for (i = uwait_outside(&w->w_proc.p_waits) ? set->set_nr : 0;
-	     i < set->set_nr; i++)
+	if (uwait_outside(&w->w_proc.p_waits) || others_sleep())
+		return 0;
+	for (i = 0; i < set->set_nr; i++)
 		if (worker(i) != w)
 			sum += __atomic_load_n(&worker(i)->w_drained,
 					       __ATOMIC_RELAXED);
@@ -312,7 +309,7 @@ static bool should_nap(const struct ws_worker *w, unsigned since)
 /* Searches, and naps while work comes and goes. */
 static struct uproc_thread *search_and_nap(struct ws_worker *w)
 {
-	unsigned since = others_sleep() ? 0 : drained_sum(w);
+	unsigned since = drained_sum(w);
 	struct uproc_thread *t = search(w, false);
 
 	while (t == NULL && !must_return(w) && !others_sleep() &&

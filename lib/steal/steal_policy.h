@@ -125,7 +125,7 @@ struct ws_thief {
 	unsigned h_at;		/* its end */
 	unsigned h_cost;	/* how long it took */
 	unsigned h_mail;	/* messages until then */
-	/* Its trial. */
+	/* The trial of that theft, while it lasts. */
 	int      h_owner;	/* the number, while there is one; or -1 */
 	unsigned h_run;		/* g_run before */
 	unsigned h_switches;	/* of both until then */

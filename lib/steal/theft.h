@@ -57,19 +57,6 @@ static bool steal_count(struct stolen *o, unsigned nr)
 	return ok;
 }
 
-/* Moves t, with all threads of its lane, from v to w. False: it stays. */
-static bool steal_lane(struct ws_worker *w, struct ws_worker *v,
-		       struct uproc_thread *t, struct stolen *o)
-{
-	const struct usched_lane *l = &v->w_proc.p_sched.s_lane[t->t_stack.u_lane];
-
-	if (!can_go(v, t) ||
-	    !steal_count(o, t->t_stack.u_lane != 0 ? (unsigned)l->l_bound : 1))
-		return false;
-	lane_move_of(v, t, w);
-	return true;
-}
-
 /* Takes t, which can run, from v for w, or sends t home. False: t stays. */
 static bool steal_thread(struct ws_worker *w, struct ws_worker *v,
 			 struct uproc_thread *t, struct stolen *o)
@@ -77,8 +64,9 @@ static bool steal_thread(struct ws_worker *w, struct ws_worker *v,
 	struct ws_worker *home = ws_home(t);
 
 	if (home == v) {
-		if (!steal_lane(w, v, t, o))
+		if (!can_go(v, t) || !steal_count(o, lane_bound(v, t)))
 			return false;
+		lane_move_of(v, t, w);
 	} else if (home != NULL && home != w) {
 		send_to(home, t);
 		return true;
@@ -349,6 +337,12 @@ static int few_workers(void)
 	return nr < set->set_nr ? nr : set->set_nr;
 }
 
+/* Returns the i-th worker from that of the last random number of w on. */
+static struct ws_worker *random_worker(const struct ws_worker *w, int i)
+{
+	return worker((w->w_random % set->set_nr + i) % set->set_nr);
+}
+
 /*
  * Tries nr workers once, from a random worker on (xorshift: G. Marsaglia, 2003), until
  * something is taken.
@@ -362,8 +356,7 @@ static void steal_from_any(struct ws_worker *w, struct stolen *o,
 	w->w_random ^= w->w_random >> 17;
 	w->w_random ^= w->w_random << 5;
 	for (i = 0; i < nr && o->o_nr == 0; i++) {
-		struct ws_worker *v = worker((w->w_random % set->set_nr + i) %
-					     set->set_nr);
+		struct ws_worker *v = random_worker(w, i);
 		bool stuck_now = v != w && is_stuck(w, v, now);
 
 		if (stuck_now || (v != w && !stuck_only &&

@@ -91,9 +91,9 @@ failures() {
 	each=$((30 / $# + 1))
 	for log; do
 		head -n 1 "$log"
-		{
-			grep -E -A 2 '^	(FAIL|fail|.*CHECK\(|.*error: |	got |	again: )' \
-				"$log" ||
+		{	# a mutant that was found says CHECK(...), too
+			grep -v '^	found' "$log" | grep -E -A 2 \
+				'^	(FAIL|fail|.*CHECK\(|.*error: |	got |	again: )' ||
 				tail -n +2 "$log" | tail -n $each
 		} | grep -vx -e -- | head -n $each
 	done | cut -c 1-200 | head -n 30

@@ -23,7 +23,8 @@
 #define INNER	4		/* threads of the plain dispatcher */
 #define TURNS	20
 #define FILES	3000		/* hostile */
-#define COPIES	3000		/* while the ring is written */
+#define COPIES	3000		/* while the ring is written, */
+#define DURING	100		/* and so many during which it was */
 
 static char path[64];
 
@@ -385,25 +386,45 @@ static void check_ring(const struct uview_file *copy, const struct uview_ring *r
 	}
 }
 
+/* Returns how many records were written to all rings of a file. */
+static uint64_t heads(int fd, const struct uview_part *rings)
+{
+	struct uview_ring r;
+	uint64_t sum = 0;
+	unsigned k;
+
+	for (k = 0; k < rings->vp_nr; k++) {
+		CHECK(pread(fd, &r, sizeof r, (off_t)(rings->vp_at +
+			    k * sizeof r)) == sizeof r);
+		sum += r.vr_head;
+	}
+	return sum;
+}
+
 static void *copies(void *arg)
 {
 	char file[64];
 	struct uview_source source = { .u_map = NULL };
-	struct uview_file *copy;
+	struct uview_file *copy, head;
 	const struct uview_ring *r;
 	const char *why;
 	struct stat is;
 	size_t size;
+	uint64_t before;
 	unsigned k;
-	int i;
+	int i, during = 0;
 
 	snprintf(file, sizeof file, UVIEW_PATH, (long)getpid());
 	source.u_fd = open(file, O_RDONLY);
 	CHECK(source.u_fd >= 0 && fstat(source.u_fd, &is) == 0);
 	source.u_size = (uint64_t)is.st_size;
-	for (i = 0; i < COPIES; i++) {
+	for (i = 0; i < COPIES || during < DURING; i++) {
+		CHECK(pread(source.u_fd, &head, sizeof head, 0) == sizeof head);
+		before = heads(source.u_fd, &head.vf_part[UVIEW_PART_RINGS]);
 		copy = uview_copy(&source, true, &size, &why);
 		CHECK(copy != NULL);
+		during += heads(source.u_fd, &head.vf_part[UVIEW_PART_RINGS]) !=
+			before;
 		r = uview_part_at(copy, UVIEW_PART_RINGS);
 		for (k = 0; k < copy->vf_part[UVIEW_PART_RINGS].vp_nr; k++)
 			check_ring(copy, &r[k]);

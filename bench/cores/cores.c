@@ -4,6 +4,7 @@
 /*
  *	cores-SCHED alone P	one processor works, the others sleep
  *	cores-SCHED all P	all work, each for itself
+ *	cores-SCHED pair P	two of them send each other messages, one way counts
  *	cores-SCHED idle P	none works, for a second; and to begin and to end
  *
  * A line for each operation: its name, and what count.h counts, for one of them. The
@@ -47,7 +48,7 @@ static struct place {
 	int           p_fd[2];
 	long          p_nr;		/* of the operation that runs */
 	long          p_left;		/* of its threads */
-	int           p_at;
+	int           p_at, p_with;	/* processors of it, and of a partner */
 } place[MOST] __attribute__((aligned(128)));
 
 static int procs;
@@ -203,7 +204,7 @@ static void partner(void *arg)
 {
 	struct place *p = arg;
 
-	p->p_second = SCHED(self)();
+	__atomic_store_n(&p->p_second, SCHED(self)(), __ATOMIC_RELAXED);
 	op->o_partner(p, p->p_nr);
 	p->p_left--;
 }
@@ -213,8 +214,10 @@ static void worked(struct place *p, long nr)
 	p->p_nr = nr;
 	if (op->o_partner != NULL) {
 		p->p_left = 1;
-		made(ON(p->p_at, partner, p));
-		must(SCHED(yield)());
+		p->p_second = NULL;
+		made(ON(p->p_with, partner, p));
+		while (__atomic_load_n(&p->p_second, __ATOMIC_RELAXED) == NULL)
+			must(SCHED(yield)());
 		op->o_f(p, nr);
 		while (p->p_left > 0)
 			must(SCHED(yield)());
@@ -291,7 +294,7 @@ static void measures(int nr)
 		must(u_sleep(uafter(200 * UTIME_MS)));	/* others go to sleep */
 		there = nr;
 		for (i = 0; i < nr; i++) {
-			place[i].p_at = i;
+			place[i].p_at = place[i].p_with = i;
 			made(ON(i, works, &place[i]));
 		}
 		must(SCHED(wait)());
@@ -316,6 +319,29 @@ static void all(void *arg)
 	measures(procs);
 }
 
+static void pair(void *arg)
+{
+	long before[COUNTS], after[COUNTS];
+	int k;
+
+	(void)arg;
+	begin_all();
+	place[0].p_with = 1;
+	begins(&place[0]);
+	for (op = operation; op < operation + OPERATIONS; op++) {
+		if (op->o_f != wakes && op->o_f != asks)
+			continue;
+		worked(&place[0], FIRST);
+		count_plain();
+		count_get(-1, before);
+		worked(&place[0], NR);
+		count_get(-1, after);
+		for (k = 0; k < COUNTS; k++)
+			after[k] -= before[k];
+		shows(op->o_name, after, 2.0 * NR);
+	}
+}
+
 static void idles(void *arg)
 {
 	long before[COUNTS], after[COUNTS];
@@ -335,15 +361,16 @@ static void idles(void *arg)
 int main(int argc, char **argv)
 {
 	void (*f)(void *) = argc < 3 ? NULL : !strcmp(argv[1], "alone") ? alone :
-		!strcmp(argv[1], "all") ? all : !strcmp(argv[1], "idle") ? idles : NULL;
+		!strcmp(argv[1], "all") ? all : !strcmp(argv[1], "idle") ? idles :
+		!strcmp(argv[1], "pair") && atoi(argv[2]) > 1 ? pair : NULL;
 	long before[COUNTS], after[COUNTS];
 	int k;
 
 	procs = argc < 3 ? 0 : atoi(argv[2]);
 	if (f == NULL || procs < 1 || procs > MOST)
-		die("usage: cores-SCHED alone|all|idle P, at most 64");
+		die("usage: cores-SCHED alone|all|pair|idle P, at most 64, a pair of two");
 	must(SCHED(init)(procs, 0));
-	must(SCHED(pinning)(0));
+	must(SCHED(pinning)(f == pair));	/* then they look before they sleep */
 	if (procs > 1)
 		count_at(SCHED(sched)(0), (unsigned long)((char *)SCHED(sched)(1) -
 			 (char *)SCHED(sched)(0)), procs);

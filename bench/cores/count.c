@@ -28,6 +28,7 @@ static __thread int me = MOST - 1;	/* a processor; the last: it is none */
 static uintptr_t first;
 static unsigned long each;
 static int nr_each;
+static bool plain;			/* accesses count (atomic) */
 
 void count_me(int p)
 {
@@ -39,6 +40,11 @@ void count_at(const void *at, unsigned long size, int nr)
 	first   = (uintptr_t)at;
 	each    = size;
 	nr_each = nr;
+}
+
+void count_plain(void)
+{
+	__atomic_store_n(&plain, true, __ATOMIC_RELAXED);
 }
 
 void count_get(int p, long out[COUNTS])
@@ -110,17 +116,23 @@ static void stores(volatile void *at, bool rmw)
 		add(RMW);
 }
 
+static void plainly(const volatile void *at, bool writes)
+{
+	if (__atomic_load_n(&plain, __ATOMIC_RELAXED))
+		touch(at, writes);
+}
+
 /* What the compiler calls. */
 
 #define PLAIN(size)							\
 void __tsan_read##size(void *at);					\
-void __tsan_read##size(void *at)	{ (void)at; }			\
+void __tsan_read##size(void *at)	{ plainly(at, false); }		\
 void __tsan_write##size(void *at);					\
-void __tsan_write##size(void *at)	{ (void)at; }			\
+void __tsan_write##size(void *at)	{ plainly(at, true); }		\
 void __tsan_unaligned_read##size(void *at);				\
-void __tsan_unaligned_read##size(void *at) { (void)at; }		\
+void __tsan_unaligned_read##size(void *at) { plainly(at, false); }	\
 void __tsan_unaligned_write##size(void *at);				\
-void __tsan_unaligned_write##size(void *at) { (void)at; }
+void __tsan_unaligned_write##size(void *at) { plainly(at, true); }
 
 PLAIN(1)
 PLAIN(2)

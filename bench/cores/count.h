@@ -17,8 +17,8 @@
  *	fences	membarrier(2): interrupts the other cpus
  *	futex	futex(2)
  *
- * Plain loads and stores are not counted, and neither is usched.c, in which no
- * dispatcher touches what others do.
+ * Plain loads and stores are misses only from count_plain() on. Nothing of usched.c is
+ * counted, in which no dispatcher touches what others do.
  */
 
 enum count_what { RMW, MISSES, LOOKS, FENCES, FUTEX, COUNTS };
@@ -28,6 +28,9 @@ void count_me(int p);
 
 /* Tells where the structs of nr processors are, each of size bytes. */
 void count_at(const void *first, unsigned long size, int nr);
+
+/* Lets plain loads and stores be misses, too. */
+void count_plain(void);
 
 /* Copies what processor p has counted so far; -1: the sum of all. */
 void count_get(int p, long out[COUNTS]);

@@ -44,7 +44,8 @@ ASKED = [
         "sync", "buffer:0", "buffer:10", "buffer:100", "uncontended",
         "contended", "fanin", "sem", "select", "select-sync",
         "select-buffer:128")],
-    ("channels", "flag", (2,), None, None),
+    *[("wakes", question, (2,), None, None) for question in (
+        "flag", "wake", "futex:100", "asleep:100")],
     *[("locks", question, BOTH, None, None) for question in (
         "mutex-own", "mutex", "mutex-slack", "mutex-work", "mutex-hold",
         "skew", "rw-own", "rw-write:100", "rw-write:10", "rw-write:1")],

@@ -38,6 +38,11 @@
  *			each way
  *	flag		what sync is at least, if P = 2: two native threads that
  *			spin, each on a flag of the other
+ *	wake		sync, by rr_wake() and rr_wait() in place of a channel: ours only
+ *	asleep:M	sync, but who has received computes for M us, so that the other's
+ *			processor sleeps. The time from before a message is sent to
+ *			after it was received
+ *	futex:M		what asleep is at least: two native threads, and futex(2)
  *	buffer:M	room for M, P senders and P receivers
  *	uncontended	each of P threads fills its channel, of 100, and drains it
  *	contended	the same, but they share one channel, of 100 * P
@@ -153,6 +158,15 @@ static inline int64_t waits_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * WAITS_S + t.tv_nsec;
+}
+
+/* Computes until us microseconds have passed. */
+static inline void waits_compute(long us)
+{
+	int64_t end = waits_now() + us * 1000;
+
+	while (waits_now() < end)
+		;
 }
 
 /* Prints the answer: the time of one of N. */

@@ -53,10 +53,11 @@ struct uinbox_node {
 };
 
 struct uinbox {
-	/* The producers', and the owner's. */
+	/* The producers'; while there is no node, the owner looks at the stub. */
 	struct uinbox_node *i_tail __attribute__((aligned(64)));
-	struct uinbox_node *i_head __attribute__((aligned(64)));
 	struct uinbox_node  i_stub;
+	/* The owner's. */
+	struct uinbox_node *i_head __attribute__((aligned(64)));
 };
 
 static __inline__ void uinbox_init(struct uinbox *i)

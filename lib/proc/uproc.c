@@ -253,6 +253,10 @@ UPREEMPT_NEVER;
 #define COOL_NR		16
 #define COOL_LOOKS	1024		/* without the clock */
 
+_Static_assert(sizeof(void *) != 8 ||
+	       offsetof(struct uproc, p_waits.wb_timers) % 64 == 0,
+	       "what wakers read is on another line than what changes");
+
 /* Lies behind a thread made with UPROC_JOIN. */
 struct joint {
 	struct uwait *j_wait;	/* of the joiner, or NULL */

@@ -77,7 +77,6 @@ struct uproc {
 	struct uproc_cool   p_cool;
 	unsigned            p_switches;	/* the scheduler counts them */
 	int                 p_prepared;	/* of them: see uproc_count() */
-	struct uproc_set   *p_set;
 	int                 p_nr;	/* 0 .. processors - 1 */
 	char                p_pinned;	/* to its cpu */
 	char                p_private;	/* flags of new threads (atomic) */
@@ -91,15 +90,18 @@ struct uproc {
 	 * not evict the lines above from the owner's cache.
 	 */
 	struct uinbox       p_inbox;
-	struct uwait_base   p_waits;	/* deadlines, records from elsewhere */
+	/* Changes seldom: a waker reads it, and has the line. */
 	int                 p_asleep __attribute__((aligned(64))); /* park.h */
+	unsigned            p_room;	/* of p_queue or p_ring (atomic) */
+	struct uproc_set   *p_set;
 	struct ustack *const *p_runs;	/* where its thread stands, once it runs
 					 * (atomic) */
+	struct ustack     **p_ring;	/* a larger ring for p_queue, or NULL */
+	struct uwait_base   p_waits;	/* deadlines, records from elsewhere; from
+					 * wb_timers on it is on the next line */
 	unsigned            p_threads;	/* alive, or being made (atomic) */
 	unsigned            p_made;	/* in ws: by other makers (atomic) */
 	int                 p_promised;	/* private stacks: PRIVATE in uproc.c */
-	unsigned            p_room;	/* of p_queue or p_ring (atomic) */
-	struct ustack     **p_ring;	/* a larger ring for p_queue, or NULL */
 	struct umem_pool    p_outer;	/* for makers that run elsewhere */
 };
 

@@ -540,14 +540,16 @@ struct uwait_ops {
 };
 
 struct uwait_base {
+	/* A waker reads this, and then writes to what is behind it. */
 	struct usched          *wb_sched;
 	const struct uwait_ops *wb_ops;		/* the plain ones have their own */
 	struct uwheel          *wb_wheel;	/* made for the first timer */
-	long                    wb_timers;	/* in it (atomic) */
-	utime_ns                wb_due;		/* next look, or UNEVER (atomic) */
-	struct uwait           *wb_posted;	/* last first (atomic) */
 	struct uwait_source    *wb_source;	/* the first, or NULL (atomic) */
+	/* Often changed. */
+	long                    wb_timers;	/* in the wheel (atomic) */
+	utime_ns                wb_due;		/* next look, or UNEVER (atomic) */
 	utime_ns                wb_looked;	/* its scheduler's last look; 0: any */
+	struct uwait           *wb_posted;	/* last first (atomic) */
 };
 
 /* So long threads run before their processor looks for what comes: in ns. */

@@ -36,6 +36,7 @@ refused
 refused alone
 refused alone 0
 refused alone 65
+refused pair 1
 refused none 2
 
 # same SCHED: of each operation, atomic operations with 2 and with 16 processors.
@@ -64,6 +65,11 @@ sed "s/&p->p_lock/\\&place[0].p_lock/; s/^#define NR	1000	/#define NR	300000	/" 
 try 'a lock that all take compiles' make -s -C "$dir/cores" TREE="$PWD" CC="$cc" cores-rr
 "$dir/cores/cores-rr" all 4 | awk -F '\t' '/^lock/ && $3 > 0' | grep -q .
 judge $? 'a lock that all take is not seen'
+for sched in rr ws; do
+	"$dir/cores/cores-$sched" pair 2 >"$dir/log" 2>&1 &&
+		[ "$(awk -F '\t' '$3 > 2' "$dir/log" | wc -l)" = 2 ]
+	judge $? "$sched: a message to another processor moves lines" "$dir/log"
+done
 for mode in all idle; do
 	"$dir/cores/cores-ws" $mode 4 >"$dir/log" 2>&1 && [ -s "$dir/log" ]
 	judge $? "ws $mode" "$dir/log"

@@ -14,6 +14,7 @@ void skew(), rw_own(), rw_write();
 void sieve(), powser(), pool();
 
 /* Channels between native threads: native.cpp. */
-void native_sync(), native_buffer(), native_flag();
+void native_sync(), native_buffer(), native_flag(), native_futex();
+void native_asleep();
 
 #endif /* CXX_H */

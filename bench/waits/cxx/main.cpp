@@ -25,6 +25,8 @@ static const struct waits_bench table[] = {
 	{ "sleepers",      alone<sleepers> },
 	{ "sync",          chan_sync },
 	{ "flag",          native_flag },
+	{ "futex",         native_futex },
+	{ "asleep",        native_asleep },
 	{ "buffer",        chan_buffer },
 	{ "uncontended",   alone<uncontended> },
 	{ "contended",     alone<uncontended> },	/* if P is 1 */

@@ -12,6 +12,10 @@
 #include <thread>
 #include <vector>
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 /* Runs nr threads, each with its share of N, and prints the time. */
 template <class F> static void each(int nr, F f)
 {
@@ -87,6 +91,64 @@ void native_flag()
 			if (id == 1)
 				sent[1].nr.store(i, std::memory_order_release);
 		}
+	});
+}
+
+/*
+ * Messages to and fro, each with the time at which it was sent. Who has received
+ * computes before it sends.
+ */
+template <class Send, class Recv> static void asleep(Send send, Recv recv)
+{
+	int64_t late[2] = {};
+
+	auto run = [&](int id) {
+		for (long n = waits.w_n / 2; n > 0; n--) {
+			if (id == 0) {
+				waits_compute(waits.w_m);
+				send(id, waits_now());
+			}
+			late[id] -= recv(id);
+			late[id] += waits_now();
+			if (id == 1) {
+				waits_compute(waits.w_m);
+				send(id, waits_now());
+			}
+		}
+	};
+	std::thread first(run, 0), second(run, 1);
+	first.join();
+	second.join();
+	waits_say("", (double)(late[0] + late[1]) / (waits.w_n / 2 * 2));
+}
+
+void native_asleep()
+{
+	channel way[2] = { channel(1), channel(1) };
+
+	asleep([&](int id, int64_t v) { way[id].send(v); },
+	       [&](int id) { return (int64_t)way[!id].recv(); });
+}
+
+void native_futex()
+{
+	struct alignas(128) {
+		std::atomic<int> full{0};
+		int64_t sent;
+	} word[2];
+
+	auto call = [](std::atomic<int> &at, int op, int value) {
+		syscall(SYS_futex, &at, op, value, NULL, NULL, 0);
+	};
+	asleep([&](int id, int64_t v) {
+		word[id].sent = v;
+		word[id].full.store(1);
+		call(word[id].full, FUTEX_WAKE_PRIVATE, 1);
+	}, [&](int id) {
+		while (word[!id].full.load() == 0)
+			call(word[!id].full, FUTEX_WAIT_PRIVATE, 0);
+		word[!id].full.store(0);
+		return word[!id].sent;
 	});
 }
 

@@ -26,6 +26,30 @@ func chanSync(a ask) []line {
 	}))
 }
 
+// The same, but who has received computes for M us before it sends.
+func chanAsleep(a ask) []line {
+	c := make(chan time.Time)
+	var late [2]time.Duration
+	each(2, a.n, func(id, _ int) {
+		send := func() {
+			start := time.Now()
+			for time.Since(start) < time.Duration(a.m)*time.Microsecond {
+			}
+			c <- time.Now()
+		}
+		for n := a.n / 2; n > 0; n-- {
+			if id == 0 {
+				send()
+			}
+			late[id] += time.Since(<-c)
+			if id == 1 {
+				send()
+			}
+		}
+	})
+	return took(float64((late[0] + late[1]).Nanoseconds()) / float64(a.n/2*2))
+}
+
 // Runs P goroutines of each sort, each with its share of N.
 func pairs(a ask, send, receive func(n int)) float64 {
 	return each(2*a.p, a.n, func(id, _ int) {

@@ -22,6 +22,55 @@ void chan_sync(void)
 	each(2, to_and_fro);
 }
 
+static struct SCHED(thread) *both[2];
+
+static void by_wakes(int id, long n)
+{
+	both[id] = SCHED(self)();
+	put(c[id], 0);
+	(void)get(c[!id]);
+	for (n = waits.w_n / 2; n > 0; n--) {
+		if (id == 0)
+			SCHED(wake)(both[1]);
+		ok(SCHED(wait)());
+		if (id == 1)
+			SCHED(wake)(both[0]);
+	}
+}
+
+void chan_wake(void)
+{
+	c[0] = channel(1);
+	c[1] = channel(1);
+	each(2, by_wakes);
+}
+
+static int64_t late[2];			/* of all that each has received */
+
+static void asleep(int id, long n)
+{
+	for (n = waits.w_n / 2; n > 0; n--) {
+		if (id == 0) {
+			waits_compute(waits.w_m);
+			put(c[0], (uint64_t)waits_now());
+		}
+		late[id] -= (int64_t)get(c[0]);
+		late[id] += waits_now();
+		if (id == 1) {
+			waits_compute(waits.w_m);
+			put(c[0], (uint64_t)waits_now());
+		}
+	}
+}
+
+void chan_asleep(void)
+{
+	c[0] = channel(0);
+	members(2, 1, asleep);
+	members_end();
+	waits_say("", (double)(late[0] + late[1]) / (waits.w_n / 2 * 2));
+}
+
 /* Runs P pairs, each with its share of N; a pair is on the same processor. */
 static void pairs(void (*f)(int id, long n))
 {

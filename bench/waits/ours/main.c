@@ -21,6 +21,8 @@ static const struct waits_bench table[] = {
 	{ "sleepers",      sleepers },
 	{ "timed",         timed },
 	{ "sync",          chan_sync },
+	{ "wake",          chan_wake },
+	{ "asleep",        chan_asleep },
 	{ "buffer",        chan_buffer },
 	{ "uncontended",   uncontended },
 	{ "contended",     contended },

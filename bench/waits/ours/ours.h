@@ -26,7 +26,8 @@
 
 /* time.c, chan.c, lock.c, flow.c. */
 void churn_random(void), churn_same(void), timed(void), sleepers(void);
-void chan_sync(void), chan_buffer(void), uncontended(void), contended(void);
+void chan_sync(void), chan_wake(void), chan_asleep(void), chan_buffer(void);
+void uncontended(void), contended(void);
 void fanin(void), sem(void), select_own(void), select_sync(void);
 void select_buffer(void);
 void mutex_own(void), mutex(void), mutex_slack(void), mutex_work(void);

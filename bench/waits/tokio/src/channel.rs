@@ -38,6 +38,37 @@ pub async fn sync<K: Kind>(a: Ask) -> Lines {
     took(per(start, 2 * n))
 }
 
+/// The same, but who has received computes for M us before it sends.
+pub async fn asleep<K: Kind>(a: Ask) -> Lines {
+    let (there, mut arrived) = K::channel::<Instant>(0);
+    let (back, mut returned) = K::channel::<Instant>(0);
+    let n = a.n / 2;
+    let compute = move || {
+        let end = Instant::now() + Duration::from_micros(a.m as u64);
+        while Instant::now() < end {}
+    };
+    let second = tokio::spawn(async move {
+        let mut late = Duration::ZERO;
+        for _ in 0..n {
+            late += arrived.receive().await.expect("a time").elapsed();
+            compute();
+            back.send(Instant::now()).await;
+        }
+        late
+    });
+    let first = tokio::spawn(async move {
+        let mut late = Duration::ZERO;
+        for _ in 0..n {
+            compute();
+            there.send(Instant::now()).await;
+            late += returned.receive().await.expect("a time").elapsed();
+        }
+        late
+    });
+    let late = first.await.expect("a task") + second.await.expect("a task");
+    took(late.as_nanos() as f64 / (2 * n) as f64)
+}
+
 pub async fn buffer<K: Kind>(a: Ask) -> Lines {
     let (s, r) = K::channel::<usize>(a.m);
     let mut receivers = vec![];

@@ -61,12 +61,14 @@ pub fn run<K: Kind>() {
 async fn answer<K: Kind>(a: Ask) -> Lines {
     match a.name.as_str() {
         "sync" => channel::sync::<K>(a).await,
+        "asleep" => channel::asleep::<K>(a).await,
         "buffer" => channel::buffer::<K>(a).await,
         "uncontended" => channel::uncontended::<K>(a).await,
         "contended" => channel::contended::<K>(a).await,
         "fanin" => channel::fanin::<K>(a).await,
         "sieve" => flow::sieve::<K>(a).await,
         "pool" => flow::pool::<K>(a).await,
+        "flag" | "futex" | "wake" => no_counterpart(),
         _ if K::OWN => own(a).await,
         _ => no_counterpart(),
     }

@@ -33,6 +33,7 @@ struct uproc_set {
 	int             set_running;
 	int             set_forks;	/* uproc_forks at start, or INT_MAX */
 	struct ucpus   *set_cpus;	/* of the native thread that made it */
+	int             set_cpu_nr;	/* of these; 0: unknown */
 	int             set_pins;	/* asked for: 0, 1; -1: by default */
 	bool            set_pinned;	/* processors are pinned, if possible */
 	bool            set_spare;	/* there is a cpu for each processor, and

@@ -403,8 +403,8 @@ static bool lanes_tables(struct uproc_set *s)
 		struct ws_worker *w = (struct ws_worker *)uproc_nth(s, i);
 
 		free(w->w_lane);
-		w->w_lane = calloc((size_t)s->set_lane_nr * s->set_nr,
-				   sizeof w->w_lane[0]);
+		w->w_lane = malloc((size_t)s->set_lane_nr * s->set_nr *
+				  sizeof w->w_lane[0]);
 		w->w_lane_nr = w->w_free = 0;
 		ok = ok && w->w_lane != NULL;
 	}
@@ -417,6 +417,8 @@ static int lanes_init(struct uproc_set *s)
 	int nr = s->set_lane_nr;
 	int rc, i;
 
+	all.s_seek.m_spare = s->set_cpu_nr > 0 && s->set_cpu_nr < s->set_nr ?
+		s->set_nr - s->set_cpu_nr : 0;
 	if (!lanes_tables(s))
 		return -ENOMEM;
 	lane_list[0].e_at = -1;

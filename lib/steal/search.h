@@ -182,8 +182,8 @@ static void park(struct ws_worker *w, unsigned *vain, struct uproc_rests *rests)
 	upark_prepare(asleep);						/* S1 */
 	TALLY(w, fences, 1);
 	ws_seek_park(&all.s_seek);					/* S2 */
-	if ((must_return(w) ||
-	     (!all_parked() && others_have_work(w))) &&		/* S3 */
+	if ((must_return(w) || (ws_seek_few(&all.s_seek) &&		/* S3 */
+	     !all_parked() && others_have_work(w))) &&
 	    upark_cancel(asleep)) {
 		ws_seek_unpark(&all.s_seek);
 		uproc_pause(vain);
@@ -339,6 +339,11 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *vain,
 		return NULL;
 	}
 	began = now_ns();
+	if (!w->w_due && ws_seek_parked(&all.s_seek) < all.s_seek.m_spare) {
+		park(w, vain, rests);		/* each cpu has a worker */
+		w->w_idle += now_ns() - began;
+		return NULL;
+	}
 	if (uwait_outside(&w->w_proc.p_waits) && !others_sleep() &&
 	    others_have_work(w)) {
 		uwait_look_outside(&w->w_proc.p_waits);

@@ -85,9 +85,10 @@ struct ws_thread {
  * Makes the scheduler, of proc_nr workers, up to UPROC_MOST (4096): native
  * threads, two or more of them pinned to cpus: see ws_pinning(). 0: a worker
  * for each cpu that the caller may use; if the caller is a thread, that its own
- * scheduler may use. The hint thread_nr says how many threads there will be,
- * about; 0: no hint. 0, -EINVAL (see rr_init()), -ENOMEM, -EAGAIN; -EBUSY: there
- * is a scheduler of ws.
+ * scheduler may use. Of more workers than cpus as many are awake as there are
+ * cpus, but for those with messages and pinned threads. The hint thread_nr says
+ * how many threads there will be, about; 0: no hint. 0, -EINVAL (see rr_init()),
+ * -ENOMEM, -EAGAIN; -EBUSY: there is a scheduler of ws.
  */
 USCHED_MUST int ws_init(int proc_nr, int thread_nr);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* steal_rouse: work for all workers wakes all of them, without a watch. */
 /* VARIANTS: once */
-/* LIBS: -Wl,--wrap=syscall */
+/* LIBS: -Wl,--wrap=syscall -Wl,--wrap=sched_getaffinity */
 
 /*
  * A thread on worker 0 makes as many others as there are other workers. Some of
@@ -10,7 +10,9 @@
  * have come. Here a watch ends only by a wake. So a worker that has put
  * something where it can be taken, or has taken only one of two things, must
  * wake another. Only a worker that naps counts as seeking; it ends its sleep by
- * itself, and that is short (J5).
+ * itself, and that is short (J5). The library believes that there is a cpu for each
+ * worker. With fewer it wakes as many workers as there are cpus, and no others ever
+ * run a thread.
  */
 #include "steal.h"
 #include "system_call.h"
@@ -31,6 +33,18 @@ static long system_call(long nr, long a[6])
 	    ((long *)a[3])[1] == WS_WATCH * 1000000L)
 		a[3] = 0;
 	return really_call(nr, a);
+}
+
+static int cpus;		/* that the library believes in */
+
+WRAP(int, sched_getaffinity, pid_t pid, size_t size, cpu_set_t *to)
+{
+	int i;
+
+	memset(to, 0, size);
+	for (i = 0; i < cpus; i++)
+		CPU_SET_S(i, size, to);
+	return 0;
 }
 
 static void some_time(unsigned *state)
@@ -138,18 +152,74 @@ static void run_late(void)
 {
 	doing("in run_late");
 	come = gone = 0;
+	cpus = 2;
 	begin(2, 0);
+	CHECK_IS(ws_pinning(0), 0);
 	asleep = &((struct uproc *)ws_sched(1))->p_asleep;
 	make_pinned(0, last_moment, NULL);
 	start_and_finish();
 	CHECK(gone == made && gone > LATE_LEAST);
 }
 
+/*
+ * More workers than cpus. As many as there are cpus are kept by threads, and the others
+ * sleep. A giver then wakes none of them.
+ */
+
+#define MANY	6
+#define CPUS	2
+#define TIMES	5
+
+static long kept, others_ran;
+
+static void keeps(void *arg)
+{
+	add(&come, 1);
+	until(&kept, (long)(intptr_t)arg);
+	add(&gone, 1);
+}
+
+static void elsewhere(void *arg)
+{
+	add(&others_ran, 1);
+}
+
+static void crowd(void *arg)
+{
+	long nr, i;
+
+	for (nr = 1; nr <= TIMES; nr++) {
+		doing("in crowd, time %ld", nr);
+		CHECK_IS(ws_spawn(keeps, (void *)(intptr_t)nr), 0);
+		hold_until(&come, nr);
+		usleep(20000);				/* the others go to sleep */
+		for (i = 0; i < MANY; i++)
+			CHECK_IS(ws_spawn(elsewhere, NULL), 0);
+		usleep(30000);
+		CHECK_IS(get(&others_ran), (nr - 1) * MANY);
+		set(&kept, nr);
+		yield_until(&gone, nr);
+		yield_until(&others_ran, nr * MANY);
+	}
+}
+
+static void run_crowd(void)
+{
+	come = gone = 0;
+	cpus = CPUS;
+	begin(MANY, 0);
+	CHECK_IS(ws_pinning(0), 0);
+	make_pinned(0, crowd, NULL);
+	start_and_finish();
+}
+
 static void run(int p)
 {
 	others = p - 1;
 	come = gone = 0;
+	cpus = p;
 	begin(p, 0);
+	CHECK_IS(ws_pinning(0), 0);
 	make_pinned(0, makes, NULL);
 	start_and_finish();
 	CHECK(gone == made && gone >= (long)LEAST * others);
@@ -163,5 +233,6 @@ int main(int argc, char **argv)
 	for (p = 2; p <= MOST; p++)
 		run(p);
 	run_late();
+	run_crowd();
 	return 0;
 }

@@ -534,7 +534,9 @@ broken 'O2: no heavy fence' seek seek.h '/^	ws_fence_heavy();.*O2/d'
 broken 'O3: givers know nothing' seek seek.h \
 	's/__builtin_expect(__atomic_load_n(&m->m_full, __ATOMIC_RELAXED),/__builtin_expect(0,/'
 broken 'N5: no second look' seek m_seek.c \
-	's/(stopped() || somebody_has_work())/stopped()/'
+	's/(stopped() || (ws_seek_few(&s.seek) && somebody_has_work()))/stopped()/'
+broken 'N5: the last that sleeps does not look' seek seek.h \
+	's/return ws_seek_parked(m) > m->m_spare;/return ws_seek_parked(m) > 2 * m->m_spare;/'
 broken 'N7: who sleeps is overlooked' seek seek.h \
 	's/^	return true;/	return false;/'
 broken 'N7: no look' seek m_seek.c \
@@ -547,7 +549,7 @@ broken 'N3 after N6' seek m_seek.c \
 	s/^	else if (more)/	else if (ws_seek_end(\&s.seek) \&\& somebody_has_work())/' full
 broken 'N4 after N5' seek m_seek.c \
 	'/ws_seek_park(&s.seek);/d
-	s/^	if ((stopped() || somebody_has_work()) &&.*/	bool look = stopped() || somebody_has_work(); ws_seek_park(\&s.seek); if (look \&\&/' full
+	s/^	if ((stopped() || (ws_seek_few(&s.seek) && somebody_has_work())) &&.*/	bool look = stopped() || somebody_has_work(); ws_seek_park(\&s.seek); if (look \&\&/' full
 broken 'N4: ws_seek_park() before upark_prepare()' seek m_seek.c \
 	'/^	upark_prepare/d
 	s/^	ws_seek_park(&s.seek);.*/&\

@@ -100,7 +100,7 @@ static void park(struct worker *w, bool doze)
 {
 	upark_prepare(&w->p_asleep);				/* S1 */
 	ws_seek_park(&s.seek);					/* N4 */
-	if ((stopped() || somebody_has_work()) &&		/* N5 */
+	if ((stopped() || (ws_seek_few(&s.seek) && somebody_has_work())) && /* N5 */
 	    upark_cancel(&w->p_asleep))
 		;
 	else if (doze)
@@ -145,6 +145,10 @@ static bool seek(struct worker *w, bool doze)
 {
 	bool got, more;
 
+	if (ws_seek_parked(&s.seek) < s.seek.m_spare) {
+		park(w, doze);
+		return false;
+	}
 	ws_seek_begin(&s.seek);					/* N1 */
 	got = take(w);						/* N2 */
 	more = ws_seek_end(&s.seek) && somebody_has_work();	/* N3 N7 */
@@ -262,6 +266,8 @@ static void doze_two_free(void)	{ init(2, true); s.dozes = 1; }
 static void one_full(void)	{ init(1, false); }
 static void two_full(void)	{ init(2, false); }
 static void one_free(void)	{ init(1, true); }
+static void spare_full(void)	{ init(2, false); s.seek.m_spare = 1; }
+static void spare_free(void)	{ init(2, true); s.seek.m_spare = 1; }
 static void two_free(void)	{ init(2, true); }
 
 /* Each thing was taken once, and the counts are right. */
@@ -297,6 +303,8 @@ const struct model_scenario scenarios[] = {
 	      zero_dozes, give_one_finish),
 	TWICE("two workers, and the end", NOT, 2, NOT, 1, 0, two,
 	      zero_quick, one_quick, give_two_finish),
+	TWICE("two workers on one cpu, and the end", 1, 2, NOT, 1, 0, spare,
+	      zero_quick, one_quick, give_one_finish),
 	TWICE("one who naps", ANY, ANY, ANY, ANY, 0, one, zero_naps, give_one),
 	TWICE("one naps, one sleeps", 1, 2, 1, 2, 0, two,
 	      zero_naps, one_busy, give_two),

@@ -32,6 +32,9 @@ TARGET_GO = 1.1                         # of the locks and semaphores of rr and 
 # The group, the question, the P, N of all rounds and of --quick; None: found.
 ONE, BOTH = (1,), (1, 2)
 ASKED = [
+    # First, since these are the price of what follows.
+    *[("wakes", question, (2,), None, None) for question in (
+        "flag", "wake", "futex:100", "asleep:100")],
     *[("time", f"churn-{how}:{m}", ONE, None, small)
       for how in ("random", "same")
       for m, small in ((1000, None), (10000, 0), (100000, None),
@@ -44,8 +47,6 @@ ASKED = [
         "sync", "buffer:0", "buffer:10", "buffer:100", "uncontended",
         "contended", "fanin", "sem", "select", "select-sync",
         "select-buffer:128")],
-    *[("wakes", question, (2,), None, None) for question in (
-        "flag", "wake", "futex:100", "asleep:100")],
     *[("locks", question, BOTH, None, None) for question in (
         "mutex-own", "mutex", "mutex-slack", "mutex-work", "mutex-hold",
         "skew", "rw-own", "rw-write:100", "rw-write:10", "rw-write:1")],

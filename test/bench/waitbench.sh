@@ -25,7 +25,7 @@ ask() { # may be none, program, question, N, P
 }
 
 wheel='churn-random:100 churn-same:100'
-questions='timed:10 sync buffer:0 buffer:10
+questions='timed:10 sync wake asleep:10 buffer:0 buffer:10
 	uncontended contended fanin sem select select-sync select-buffer:128
 	mutex-own mutex mutex-slack mutex-work mutex-hold skew rw-own
 	rw-write:100 sieve powser pool:100'

@@ -7,8 +7,8 @@
  * the process one or more of its cpus, each millisecond. Another native thread computes
  * on the first cpu all the time. Meanwhile threads exchange messages, sleep, give way,
  * make calls, threads and processes. No message and no wake is lost, and no processor
- * counts on the cpu that it was given. STORM in the environment is a number of
- * processors, for ten times as many rounds.
+ * counts on the cpu that it was given. PROCS in the environment is their number,
+ * for ten times as many rounds.
  */
 #include "either.h"
 
@@ -183,7 +183,7 @@ static void all(void *arg)
 
 int main(int argc, char **argv)
 {
-	const char *storm = getenv("STORM");
+	const char *storm = getenv("PROCS");
 	pthread_t others[2];
 	int round, procs, i;
 

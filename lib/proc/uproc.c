@@ -201,10 +201,10 @@
  * would run on lanes. A queue linked through the threads: it does not show which thread to
  * prefetch. A message of its own for each remote wake: it needs memory, and can
  * fail. A look at the inbox less often: remote wakes come late. A processor that leaves
- * a cpu on which others compute, as schedstat of Linux tells: beside a program that
- * computes on one of two cpus, `fanin` of ws took 0.7 of the time, but `sieve` up to 1.5,
- * since the kernel moves threads only to a cpu that is idle at that moment. Programs that
- * know better set USCHED_PIN=0.
+ * a cpu on which others compute, as schedstat of Linux tells: the kernel moves threads
+ * only to a cpu that is idle at that moment. Beside a program that computes on one of two
+ * cpus, `fanin` of ws took 0.7 of the time, but `sieve` up to 1.5. Programs that know
+ * better set USCHED_PIN=0.
  */
 
 #if !defined(_GNU_SOURCE)

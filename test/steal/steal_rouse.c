@@ -11,8 +11,7 @@
  * something where it can be taken, or has taken only one of two things, must
  * wake another. Only a worker that naps counts as seeking; it ends its sleep by
  * itself, and that is short (J5). The library believes that there is a cpu for each
- * worker. With fewer it wakes as many workers as there are cpus, and no others ever
- * run a thread.
+ * worker. With fewer, no more workers are woken than there are cpus.
  */
 #include "steal.h"
 #include "system_call.h"
@@ -148,13 +147,19 @@ static void last_moment(void *arg)
 	add(&gone, 1);
 }
 
+/* Begins with p workers, for which there are nr cpus. */
+static void begin_on(int nr, int p)
+{
+	come = gone = 0;
+	cpus = nr;
+	begin(p, 0);
+	CHECK_IS(ws_pinning(0), 0);
+}
+
 static void run_late(void)
 {
 	doing("in run_late");
-	come = gone = 0;
-	cpus = 2;
-	begin(2, 0);
-	CHECK_IS(ws_pinning(0), 0);
+	begin_on(2, 2);
 	asleep = &((struct uproc *)ws_sched(1))->p_asleep;
 	make_pinned(0, last_moment, NULL);
 	start_and_finish();
@@ -205,10 +210,7 @@ static void crowd(void *arg)
 
 static void run_crowd(void)
 {
-	come = gone = 0;
-	cpus = CPUS;
-	begin(MANY, 0);
-	CHECK_IS(ws_pinning(0), 0);
+	begin_on(CPUS, MANY);
 	make_pinned(0, crowd, NULL);
 	start_and_finish();
 }
@@ -216,10 +218,7 @@ static void run_crowd(void)
 static void run(int p)
 {
 	others = p - 1;
-	come = gone = 0;
-	cpus = p;
-	begin(p, 0);
-	CHECK_IS(ws_pinning(0), 0);
+	begin_on(p, p);
 	make_pinned(0, makes, NULL);
 	start_and_finish();
 	CHECK(gone == made && gone >= (long)LEAST * others);

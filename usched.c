@@ -165,7 +165,7 @@
  * Most have their own piece of this essay. Read machine.h, prepared.h, buffer.h
  * and cold.h with this file; the others can wait:
  *
- *	core/base.h       macros: POINT() calls the hard mode, which checks
+ *	core/base.h       macros: what compilers differ in
  *	core/pages.h      pages for stacks, on each system
  *	core/machine.h    the switch, for each machine
  *	core/contracts.h  what callers must keep; message.h: lines about it
@@ -225,12 +225,17 @@
 /*
  * Flags in u_len. SHORT: the buffer lacks prologue words (core/buffer.h).
  * COUNTED: blocks are counted, of a thread in a private lane (core/private.h).
- * All lengths asked of s_alloc() are multiples of 8, plus SHORT if the buffer
- * is short, and s_free() gets the same number. A first buffer may have any
- * length: with such a bit in it each block takes longer.
+ * Lengths are multiples of 8, and schedulers see no flags: buffer_size().
  */
 #define SHORT		4
 #define COUNTED		1
+
+/* Returns how many bytes a buffer has, whose u_len is len. */
+static inline int buffer_size(int len)
+{
+	return len & -TOP;
+}
+
 /* In s_steps: usched_step(); its thread has ended; usched_enter(). Else 0. */
 enum { STEPS = 1, STEP_ENDED = 2, IN_PLACE = 4 };
 /* In l_free: the lane is not in the list of free lanes. */
@@ -296,7 +301,7 @@ static inline ptrdiff_t stored(const struct usched_lane *l,
 {
 	ptrdiff_t nob = l->l_bottom - slice(u);
 
-	return nob < u->u_len ? nob : u->u_len & -WORD;
+	return nob < u->u_len ? nob : buffer_size(u->u_len);
 }
 
 /*
@@ -324,7 +329,7 @@ static UNCHECKED void evict(struct usched_lane *l)
 	struct ustack *u = l->l_owner;
 
 	copy(u->u_stack, slice(u), stored(l, u));
-	POINT(evicted(u, l, slice(u)));
+	UHARD(evicted(u, l, slice(u)));
 	u->u_top += AWAY;
 	l->l_owner = NULL;
 }
@@ -338,7 +343,7 @@ static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 	if (nob < l->l_bottom - slice(u))
 		copy(l->l_bottom - PROLOGUE, prologue(), PROLOGUE);
 	copy(slice(u), u->u_stack, nob);
-	POINT(restored(u, l, slice(u)));
+	UHARD(restored(u, l, slice(u)));
 }
 
 #include "core/ask.h"
@@ -458,7 +463,7 @@ int usched_lane_for(struct usched *s, const struct ustack *u)
 {
 	void (*f)(void *) = f_of(u);
 	int i = u->u_lane == USCHED_PRIVATE ? usched_lane_private(s) :
-		usched_lane_own(s, f);
+		usched_lane_deep(s, f);
 
 	if (i == 0 && s->s_lane_nr > 0 && usched_lane_outside(f))
 		return lane_shared(s);
@@ -492,12 +497,13 @@ static ALWAYS_INLINE void bound_set(struct usched_lane *l, int nr)
 	__atomic_store_n(&l->l_bound, nr, __ATOMIC_RELEASE);
 }
 
-/* Takes u, which will not run again, from its lane. */
+/* Takes u, which will not run again, from its lane. Its buffer is the scheduler's. */
 static void lane_put(struct usched *s, struct ustack *u)
 {
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 
 	CONTRACT(l->l_bound > 0, "ustack_fini: after usched_fini()");
+	u->u_len = buffer_size(u->u_len);
 	if (l->l_owner == u)
 		l->l_owner = NULL;
 	bound_set(l, l->l_bound - 1);
@@ -593,7 +599,7 @@ static SWITCHES void switch_in_slice(void *arg)
 		fp_set((unsigned)*(uintptr_t *)top);
 		top += TOP;
 	}
-	POINT(resume(u));
+	UHARD(resume(u));
 	usched_resume(top, 0);
 }
 
@@ -618,12 +624,12 @@ static NOINLINE SWITCHES void switch_in(struct usched *s, struct ustack *u)
 		evict(l);
 	if (unlikely(l->l_sole) && (top = law_enter(l, u)) != NULL)
 		usched_resume(top, 0);
-	POINT(enter(u, l));
+	UHARD(enter(u, l));
 	l->l_owner = u;
 	if (u->u_top == NEW) {
 		bound_set(l, l->l_bound + 1);
 		lane_begin(s, l);
-		POINT(resume(u));
+		UHARD(resume(u));
 		usched_launch(l->l_bottom, FIRST(u));
 	}
 	if (l == &s->s_native)	/* I4: we may be where the slice lay */
@@ -646,7 +652,7 @@ static ALWAYS_INLINE UNCHECKED void run_end(struct usched *s)
 {
 	s->s_base = NULL;
 	set_running(s->s_frame.f_self);
-	POINT(end(s));
+	UHARD(end(s));
 	hooks(s, 0);
 	usched_here = s->s_frame.f_up;
 }
@@ -669,7 +675,7 @@ static SWITCHES void round_start(void *arg)
 
 	usched_current = NULL;
 	usched_running = NULL;
-	POINT(at_base(s));
+	UHARD(at_base(s));
 	u = unlikely(s->s_steps != 0) ? s->s_step : prepared(s);
 	if (unlikely(s->s_steps != 0))
 		s->s_step = NULL;	/* when it has run, that is all */
@@ -771,7 +777,7 @@ static NOINLINE SWITCHES void block_special(char *sp, struct ustack *u,
 	    (u->u_len < need && !is_short(s, u, l, u->u_len - need)))
 		rc = buffer_fit(u, l, need);
 	if (rc == 0)
-		rc = POINT_RC(fit(u, need));
+		rc = UHARD_RC(fit(u, need));
 	if (rc != 0)
 		usched_resume(sp, rc);	/* with the error */
 	u->u_top = top;
@@ -783,7 +789,7 @@ static NOINLINE SWITCHES void block_special(char *sp, struct ustack *u,
 		evict(l);	/* I4: we are below the slice */
 	else if (unlikely(l->l_law != 0) && law_take(l, u))
 		usched_jump(s->s_base, round_shut, u);
-	POINT(leave(u, l));
+	UHARD(leave(u, l));
 	usched_jump(s->s_base, round_start, s);
 }
 
@@ -850,7 +856,7 @@ __attribute__((used)) UNKNOWN int ustack_block(void)
 #else
 	rc = usched_save(usched_blocked, NULL);
 #endif
-	POINT(arrived());
+	UHARD(arrived());
 	return rc;
 }
 
@@ -869,8 +875,8 @@ static SWITCHES void thread_done(void *arg)
 	usched_current = NULL;
 	usched_running = NULL;
 	fp_end(s);
-	POINT(at_base(s));
-	POINT(ended(u));
+	UHARD(at_base(s));
+	UHARD(ended(u));
 	lane_put(s, u);
 	u->u_top = ENDED;
 	if (s->s_steps != 0)
@@ -904,7 +910,7 @@ static ALWAYS_INLINE UNCHECKED void thread_reuse(struct ustack *u)
 /* Ends u, unless it begins again. */
 static ALWAYS_INLINE SWITCHES void thread_end(struct ustack *u)
 {
-	POINT(leave(u, NULL));
+	UHARD(leave(u, NULL));
 	thread_reuse(u);
 	u = usched_current;
 	usched_jump(u->u_sched->s_base, thread_done, u);
@@ -955,7 +961,7 @@ static ALWAYS_INLINE UNCHECKED void run_begin(struct usched *s,
 					     mark, fp };
 	usched_here = &s->s_frame;
 	hooks(s, 1);
-	POINT(begin(s));
+	UHARD(begin(s));
 	if (fp != s->s_fp)
 		fp_set(s->s_fp);
 }
@@ -1017,7 +1023,7 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 	u->u_f     = f;
 	u->u_arg   = arg;
 	u->u_stack = stack;
-	u->u_len   = len;
+	u->u_len   = buffer_size(len);
 	u->u_top   = NEW;
 }
 
@@ -1025,7 +1031,7 @@ void ustack_fini(struct ustack *u)
 {
 	CONTRACT(!usched_runs(u), "ustack_fini: the thread is running; "
 		 "after a longjmp() out of it call usched_left() first");
-	POINT(ended(u));
+	UHARD(ended(u));
 	if (u->u_top == NEW || u->u_top == NULL)
 		private_unused(u);
 	else if (u->u_top != ENDED && u->u_sched->s_lane != NULL) {

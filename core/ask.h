@@ -8,7 +8,6 @@ HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
 HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
 HIDDEN int usched_lane_next(const struct usched *s);
 HIDDEN int usched_lane_for(struct usched *s, const struct ustack *u);
-HIDDEN int usched_private_nr(const struct usched_private *p);
 HIDDEN int usched_lane_promised(const struct usched_private *p, int nr);
 HIDDEN SWITCHES void usched_resume_at(char *sp, int rc);
 

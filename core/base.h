@@ -30,19 +30,17 @@
 #endif
 
 /*
- * POINT() is where the hard mode is called: see core/hard.h. In other
- * builds it is nothing. POINT_RC() may refuse. FIRST() is what a new thread
- * runs, as two arguments: function and argument.
+ * UHARD(), of core/sched.h, is where the hard mode is called; UHARD_RC() may
+ * refuse. FIRST() is what a new thread runs, as two arguments: function and
+ * argument.
  */
 #if defined(USCHED_HARD)
 #define HARD		1
-#define POINT(call)	uhard_##call
-#define POINT_RC(call)	uhard_##call
+#define UHARD_RC(call)	uhard_##call
 #define FIRST(u)	uhard_first, (u)
 #else
 #define HARD		0
-#define POINT(call)	((void)0)
-#define POINT_RC(call)	0
+#define UHARD_RC(call)	0
 #define FIRST(u)	(u)->u_f, (u)->u_arg
 #endif
 

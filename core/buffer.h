@@ -99,14 +99,14 @@ static int buffer_get(struct ustack *u, ptrdiff_t nob)
 	struct usched *s = u->u_sched;
 	void *old = u->u_stack;
 	int len = u->u_len;
-	void *buf = nob <= INT_MAX ? s->s_alloc(s, (int)nob) : NULL;
+	void *buf = nob <= INT_MAX ? s->s_alloc(s, buffer_size((int)nob)) : NULL;
 
 	if (buf == NULL)
 		return -ENOMEM;
 	u->u_stack = buf;
 	u->u_len   = (int)nob;
 	if (old != NULL)
-		s->s_free(s, old, len);		/* may jump: I8 */
+		s->s_free(s, old, buffer_size(len));	/* may jump: I8 */
 	return 0;
 }
 
@@ -153,7 +153,7 @@ static NOINLINE int reserve(struct ustack *u, struct usched_lane *l,
 		(void)note_depth(s, u, need);
 		rc = buffer_get(u, need);
 	}
-	return rc != 0 ? rc : POINT_RC(fit(u, need));
+	return rc != 0 ? rc : UHARD_RC(fit(u, need));
 }
 
 /* Not inline, also with -flto: the frame of the caller ends here. */

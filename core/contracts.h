@@ -45,6 +45,7 @@ static NOINLINE void adopt(struct ustack *u)
 		 (u->u_stack != NULL || u->u_len == 0),
 		 "s_next: returned a thread with no function (u_f), or with a "
 		 "length without a buffer");
+	u->u_len = buffer_size(u->u_len);
 	u->u_top = NEW;
 }
 

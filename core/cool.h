@@ -88,8 +88,3 @@ int usched_cool(struct usched *s, int nr, int is_ours)
 	}
 	return 0;
 }
-
-int usched_cool_nr(const struct usched *s)
-{
-	return usched_private_nr(s->s_private);
-}

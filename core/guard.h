@@ -95,7 +95,7 @@ static int registers(const void *context, uintptr_t *reg)
 /* Returns the number of the lane in whose guard the address is, or 0. */
 static int guard_of(const struct usched *s, uintptr_t at)
 {
-	int last = s->s_lane_nr + usched_private_nr(s->s_private);
+	int last = s->s_lane_nr + private_nr(s->s_private);
 	int i;
 
 	for (i = 1; i <= last; i++) {

@@ -83,14 +83,14 @@ static UNCHECKED void leave(struct usched *s)
 		 "longjmp() has left");
 	hooks(s, 0);
 	if (u != NULL) {
-		POINT(left(u));
-		POINT(ended(u));
+		UHARD(left(u));
+		UHARD(ended(u));
 		lane_put(s, u);
 		u->u_top = ENDED;
 	}
 	s->s_base = NULL;
 	set_running(s->s_frame.f_self);
-	POINT(end(s));
+	UHARD(end(s));
 	usched_here = s->s_frame.f_up;
 }
 

@@ -25,7 +25,7 @@ static int has_threads(const struct usched *s)
 	int i;
 
 	for (i = 1; s->s_mapped != 0 &&
-	     i <= s->s_lane_nr + usched_private_nr(s->s_private); i++) {
+	     i <= s->s_lane_nr + private_nr(s->s_private); i++) {
 		if (s->s_lane[i].l_bound > 0)
 			return 1;
 	}
@@ -36,7 +36,7 @@ void usched_fini(struct usched *s)
 {
 	CONTRACT(s->s_base == NULL, "usched_fini: the dispatcher is running; "
 		 "after a longjmp() out of it call usched_left() first");
-	POINT(fini(s));
+	UHARD(fini(s));
 	if (s->s_mapped != 0) {
 		lent_drop(s->s_lane[1].l_low);
 		private_unmap(s);
@@ -88,7 +88,7 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane)
 	p->pl_lane   = (struct usched_private_lane *)(p->pl_credit + DEEP_NR);
 	private_begin(s, p);
 	law_lanes(s);
-	POINT(lanes(s));
+	UHARD(lanes(s));
 	return 0;
 }
 
@@ -190,7 +190,7 @@ static void none_runs(const struct usched *s)
 size_t usched_spare(const struct usched *s)
 {
 	size_t page = page_size();
-	int nr = s->s_lane_nr + usched_private_nr(s->s_private);
+	int nr = s->s_lane_nr + private_nr(s->s_private);
 	size_t sum = 0;
 	int i;
 
@@ -220,7 +220,7 @@ void usched_trim_lane(struct usched *s, int i, size_t margin)
 
 void usched_trim(struct usched *s, size_t margin)
 {
-	int nr = s->s_lane_nr + usched_private_nr(s->s_private);
+	int nr = s->s_lane_nr + private_nr(s->s_private);
 	int i;
 
 	none_runs(s);

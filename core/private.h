@@ -114,16 +114,21 @@ int usched_private_most(int nr)
 #endif
 }
 
-/* Returns how many private lanes are mapped, which only grows. Any thread. */
-int usched_private_nr(const struct usched_private *p)
+/* The same as usched_private_nr(), which a program may replace. */
+static inline int private_nr(const struct usched_private *p)
 {
 	return p != NULL ? __atomic_load_n(&p->pl_used, __ATOMIC_ACQUIRE) : 0;
+}
+
+int usched_private_nr(const struct usched_private *p)
+{
+	return private_nr(p);
 }
 
 static inline int is_private(const struct usched *s, int lane)
 {
 	return lane > s->s_lane_nr && lane <= s->s_lane_nr +
-	       usched_private_nr(s->s_private);
+	       private_nr(s->s_private);
 }
 
 /*
@@ -312,7 +317,7 @@ static NOINLINE int private_map(struct usched *s)
 		return -EAGAIN;
 	}
 	private_of(s, first)->pv_mapped = nob;
-	POINT(private(map, nob, 1));
+	UHARD(private(map, nob, 1));
 	for (i = first + nr; i-- > first; )
 		free_push(s, i);
 	__atomic_store_n(&p->pl_used, p->pl_used + nr, __ATOMIC_RELEASE);
@@ -321,7 +326,7 @@ static NOINLINE int private_map(struct usched *s)
 
 static void private_unmap(struct usched *s)
 {
-	int last = s->s_lane_nr + usched_private_nr(s->s_private);
+	int last = s->s_lane_nr + private_nr(s->s_private);
 	int i;
 
 	for (i = s->s_lane_nr + 1; i <= last; i++) {
@@ -332,7 +337,7 @@ static void private_unmap(struct usched *s)
 			__atomic_fetch_sub(&guards, 1, __ATOMIC_RELAXED);
 		if (w->pv_mapped == 0)
 			continue;
-		POINT(private(map, w->pv_mapped, 0));
+		UHARD(private(map, w->pv_mapped, 0));
 		munmap(map, w->pv_mapped);
 	}
 }
@@ -362,7 +367,7 @@ static void cool(struct usched_lane *l, char *high)
 {
 	char *to = (char *)((uintptr_t)high & -page_size());
 
-	POINT(cooled(l));
+	UHARD(cooled(l));
 	if (to > l->l_low)
 		(void)madvise(l->l_low, (size_t)(to - l->l_low), MADV_DONTNEED);
 }
@@ -639,10 +644,10 @@ static NOINLINE void private_fit(struct ustack *u, struct usched_lane *l,
 	u->u_stack = NULL;
 	u->u_len   = (int)(need < most ? need : most) & -TOP;
 	if (old != NULL)
-		s->s_free(s, old, len);		/* may jump: I8 */
+		s->s_free(s, old, buffer_size(len));	/* may jump: I8 */
 }
 
-NOINLINE int usched_private_for(struct usched *s, void (*f)(void *))
+NOINLINE int usched_lane_deep_slow(struct usched *s, void (*f)(void *))
 {
 	return wanted(s->s_private->pl_credit, f) ? private_get(s, 0) : 0;
 }

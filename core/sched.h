@@ -18,10 +18,13 @@
  * and s_gate instead. If no thread is prepared, the dispatcher may call
  * s_quick() before s_next(), in builds with waits in place. s_quick() runs on
  * the stack of the thread that blocks, and must not sleep. It returns NULL, or
- * a thread that lies in its lane (no bit of USCHED_NOT_READY in u_top). The
+ * a thread that lies in its lane, ready to run: in u_top it has no bit of
+ * USCHED_NOT_READY. The
  * dispatcher sets *s_gate to 0 when that stack has been left. Before that, no
  * other native thread may run the thread that blocks.
  */
+
+#define USCHED_NOT_READY	7
 
 /* Threads, first in, first out. Others may ask for its length (atomic). */
 struct usched_queue {
@@ -58,6 +61,7 @@ int usched_lane_guard(struct usched *s, int lane);
  * function returns. Programs ask their scheduler for such threads: see
  * rr_private() (rr.h). This is for schedulers.
  *
+ * A maker, such as s_make(), is asked for one by USCHED_PRIVATE as the lane.
  * usched_private() promises private lanes for nr more threads that are not made
  * yet. Each must begin with USCHED_PRIVATE in u_lane, or with a result of
  * usched_lane_private(): then it has used up its promise. A thread that never
@@ -70,10 +74,12 @@ int usched_lane_guard(struct usched *s, int lane);
  */
 int usched_private(struct usched *s, int nr);
 
+#define USCHED_PRIVATE	(-1)
+
 /*
  * Takes a private lane that was promised, for a scheduler that sets u_lane.
  * Returns its number, above the nr of usched_lanes(). The lane comes back, and
- * this is called, as with usched_lane_own().
+ * this is called, as with usched_lane_deep().
  */
 int usched_lane_private(struct usched *s);
 
@@ -95,6 +101,13 @@ int usched_is_wrapped(void);
  * or guards lack; 0: it would have no lanes. Any thread.
  */
 int usched_private_most(int nr);
+
+/*
+ * Returns how many private lanes are mapped; their numbers follow s_lane_nr. The
+ * result never decreases. p is the s_private of a dispatcher, or NULL. Any thread;
+ * signal handlers.
+ */
+int usched_private_nr(const struct usched_private *p);
 
 /*
  * FEW THREADS
@@ -139,13 +152,13 @@ struct usched_private {
 };
 
 /*
- * For schedulers that set u_lane. Returns the number of a private lane, above
- * the nr of usched_lanes(), for a new thread that will run f; or 0: the
- * scheduler chooses a lane. The thread takes the lane with its first run. When
+ * Returns the number of a private lane for a new thread that will run f, if threads
+ * of f block deep, above the nr of usched_lanes(); else 0: a scheduler that sets
+ * u_lane chooses a lane. The thread takes the lane with its first run. When
  * it ends, the dispatcher that runs it then gets the lane back; if it never
  * begins, by ustack_fini(). By the native thread that runs s.
  */
-static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *));
+static __inline__ int usched_lane_deep(struct usched *s, void (*f)(void *));
 
 /*
  * Says that the threads of f wait for events from outside, such as descriptors. New
@@ -162,16 +175,16 @@ void usched_waits_outside(const struct ustack *u);
  */
 int usched_lane_outside(void (*f)(void *));
 
-/* Not API. The part of usched_lane_own() for programs with deep functions. */
-int usched_private_for(struct usched *s, void (*f)(void *));
+/* Not API. The part of usched_lane_deep() for programs with deep functions. */
+int usched_lane_deep_slow(struct usched *s, void (*f)(void *));
 
-static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *))
+static __inline__ int usched_lane_deep(struct usched *s, void (*f)(void *))
 {
 	const struct usched_private *p = s->s_private;
 
 	return __builtin_expect(p != NULL && __atomic_load_n(
 				&p->pl_known, __ATOMIC_RELAXED) != 0, 0) ?
-		usched_private_for(s, f) : 0;
+		usched_lane_deep_slow(s, f) : 0;
 }
 
 /*
@@ -197,11 +210,8 @@ void usched_trim(struct usched *s, size_t margin);
  */
 void usched_trim_lane(struct usched *s, int i, size_t margin);
 
-/* Returns how many private lanes s has, which only grows. They follow its s_lane_nr. */
-int usched_cool_nr(const struct usched *s);
-
 /*
- * Looks at the nr-th private lane of s, from 1 to usched_cool_nr(), for a scheduler
+ * Looks at the nr-th private lane of s, from 1 to usched_private_nr(), for a scheduler
  * that comes to each lane once in a second or so. A thread that was promised none and
  * waits there is copied out. If it was at the last look, its memory goes to the system:
  * a system call. Returns whether the next look may do that. May be called where

@@ -44,13 +44,6 @@ USLICE_HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
 USLICE_HIDDEN int usched_lane_next(const struct usched *s);
 
 /*
- * Returns how many private lanes are mapped; their numbers follow s_lane_nr. The
- * result never decreases. p is s_private, and may be NULL. Any thread; signal
- * handlers.
- */
-USLICE_HIDDEN int usched_private_nr(const struct usched_private *p);
-
-/*
  * Writes the name of the function at an address to text; "": it has none, or
  * there are no names (usched_name_by()). Signal handlers.
  */

@@ -287,24 +287,18 @@ static int  lane_nr(const struct uproc_set *set);
 
 /* Call-backs of the dispatcher. */
 
-/* Returns how many of them the dispatcher uses: see s_alloc in usched.h. */
-static int buf_used(int size)
-{
-	return size % 8 == 4 ? size - 4 : size;
-}
-
 static void *buf_alloc(struct usched *s, int size)
 {
 	struct uproc *p = (struct uproc *)s;
 
-	return umem_get(&p->p_pool, buf_used(size));
+	return umem_get(&p->p_pool, (size_t)size);
 }
 
 static void buf_free(struct usched *s, void *buf, int size)
 {
 	struct uproc *p = (struct uproc *)s;
 
-	umem_put(&p->p_pool, buf, buf_used(size));
+	umem_put(&p->p_pool, buf, (size_t)size);
 }
 
 static size_t thread_size(const struct uproc *p, int flags)
@@ -482,12 +476,12 @@ static void any_wake(struct usched *s, struct ustack *u)
 						(struct uproc_thread *)u);
 }
 
-static int any_make(struct usched *s, void (*f)(void *), void *arg, int flags)
+static int any_make(struct usched *s, void (*f)(void *), void *arg, int lane)
 {
 	struct uproc *p = (struct uproc *)s;
 
 	return p->p_set->set_ops.op_move.mv_make(p, f, arg,
-			flags & USCHED_MAKE_PRIVATE ? UPROC_PRIVATE : 0);
+			lane == USCHED_PRIVATE ? UPROC_PRIVATE : 0);
 }
 
 /* Makes a thread as rr_thread_init() does. */
@@ -1263,7 +1257,7 @@ static bool has(const struct uproc *p, int lane)
 static void cool(struct uproc *p, int nr, utime_ns now)
 {
 	struct uproc_cool *c = &p->p_cool;
-	int last = usched_cool_nr(&p->p_sched);
+	int last = usched_private_nr(p->p_sched.s_private);
 
 	if (c->c_at == 0)
 		c->c_more = false;
@@ -1304,7 +1298,7 @@ void uproc_drain(struct uproc *p)
 static void rest(struct uproc *p, int nth)
 {
 	const struct usched *s = &p->p_sched;
-	int i, nr = s->s_lane_nr + usched_cool_nr(s);
+	int i, nr = s->s_lane_nr + usched_private_nr(s->s_private);
 
 	if (nth > 1) {
 		p->p_cool.c_at = 0;	/* all of them */
@@ -1324,7 +1318,7 @@ utime_ns uproc_rest_in(const struct uproc *p, struct uproc_rests *r)
 	utime_ns now = unow();
 
 	if (r->r_due == 0 && (utime_is_virtual() || (r->r_nr > 1 && !c->c_more) ||
-	    (r->r_nr > 0 && usched_cool_nr(&p->p_sched) == 0)))
+	    (r->r_nr > 0 && usched_private_nr(p->p_sched.s_private) == 0)))
 		r->r_due = UNEVER;
 	else if (r->r_due == 0)
 		r->r_due = r->r_nr == 0 || now >= c->c_due ? now + REST : c->c_due;

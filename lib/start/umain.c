@@ -47,7 +47,7 @@ static void run(struct ushell *h)
 static int make(struct usched *s, void (*f)(void *), void *arg)
 {
 	return s->s_make(s, f, arg, usched_is_wrapped() &&
-			 usched_private_most(1) > 0 ? USCHED_MAKE_PRIVATE : 0);
+			 usched_private_most(1) > 0 ? USCHED_PRIVATE : 0);
 }
 
 /* What is the same for all schedulers. */

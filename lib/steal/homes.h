@@ -21,7 +21,7 @@
  * A thread that has not begun has no lane and no home: the worker that runs it
  * first chooses both. If the thread was promised a private lane, or its function
  * is known to block deep, the lane is for this thread alone
- * (usched_lane_private(), usched_lane_own()). Such a lane is in no list, but its
+ * (usched_lane_private(), usched_lane_deep()). Such a lane is in no list, but its
  * home moves as that of any other. Threads of functions that wait outside
  * (usched_lane_outside()) share SHARED lanes of the worker where they begin. A thief
  * takes them by the lane, as it does where there are more threads than lanes.
@@ -278,7 +278,7 @@ static NOINLINE int lane_private_begin(struct ws_worker *w, int lane)
 /* Returns a lane for one thread alone, which runs f; or 0. */
 static inline int lane_private(struct ws_worker *w, void (*f)(void *))
 {
-	int lane = usched_lane_own(&w->w_proc.p_sched, f);
+	int lane = usched_lane_deep(&w->w_proc.p_sched, f);
 
 	return LIKELY(lane == 0) ? 0 : lane_private_begin(w, lane);
 }

@@ -75,7 +75,7 @@
  *
  *   - A lane mapped for each generator alone: 9 us to begin and 8 us to end,
  *     and a page for its descriptor; in batches of 16 it is 4 us, and then 0.
- *   - Private lanes of the dispatcher (usched_lane_own()): each dispatcher keeps a
+ *   - Private lanes of the dispatcher (usched_lane_deep()): each dispatcher keeps a
  *     list of those that its threads have left, so with a dispatcher for each
  *     generator no other would find them.
  *   - To abandon the frames at once in ugen_free(): C programs could not free

@@ -249,13 +249,13 @@ static void leave(struct uself *e, struct uwait *w)
 static const struct uself_ops ops = { false, end, enter, leave };
 
 int uthread_make_by(struct uthread **out, void *(*f)(void *), void *arg,
-		    const char *name, int flags)
+		    const char *name, int lane)
 {
 	struct ustack *u = ustack_self();
 	struct uthread *t;
 	int rc;
 
-	if (u == NULL || f == NULL || flags & ~USCHED_MAKE_PRIVATE)
+	if (u == NULL || f == NULL || (lane != 0 && lane != USCHED_PRIVATE))
 		return -EINVAL;
 	if (u->u_sched->s_make == NULL)
 		return -ENOSYS;
@@ -270,7 +270,7 @@ int uthread_make_by(struct uthread **out, void *(*f)(void *), void *arg,
 		*out = t;
 	else
 		t->ut_state = DETACHED;
-	rc = u->u_sched->s_make(u->u_sched, ustack_shell, t, flags);
+	rc = u->u_sched->s_make(u->u_sched, ustack_shell, t, lane);
 	if (rc != 0)
 		free(t);
 	return rc;

@@ -55,12 +55,13 @@ USCHED_MUST int uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
 		 const char *name);
 
 /*
- * Makes a thread as uthread_make(). With USCHED_MAKE_PRIVATE in flags it has a
- * private stack, whatever its scheduler gives others: see rr_private() in rr.h.
- * As uthread_make(); -EAGAIN: there are no more private stacks.
+ * Makes a thread as uthread_make(). With USCHED_PRIVATE as its lane it has a
+ * private stack, whatever its scheduler gives others: see rr_private() in rr.h. 0:
+ * the scheduler chooses. As uthread_make(); -EAGAIN: there are no more private
+ * stacks.
  */
 int uthread_make_by(struct uthread **t, void *(*f)(void *), void *arg,
-		    const char *name, int flags);
+		    const char *name, int lane);
 
 /*
  * Waits until t has ended, frees it, and sets *result, if result is not NULL,

@@ -48,16 +48,15 @@
  *		native threads call it if the program lets them: if they
  *		unlock, send or cancel what a thread of s waits for. Then s_wait
  *		must not return early, since u may end before s_wake() comes.
- *	s_make	Makes a thread that runs f(arg). flags are 0, or
- *		USCHED_MAKE_PRIVATE: with a private stack (core/sched.h), or not
- *		at all. 0 or -errno. For uscope_go(); others need it not.
+ *	s_make	Makes a thread that runs f(arg). lane is 0, or USCHED_PRIVATE:
+ *		with a private stack (core/sched.h), or not at all. 0 or -errno.
+ *		For uscope_go(); others need it not.
  *
  * A plain dispatcher's s_next() also calls utime_run(), and utime_idle() when
  * no thread can run: these take what native threads have ended (ucall.h), too.
- * If the program itself wakes threads of a plain dispatcher,
- * too, the set counts wakes, so that it never queues a thread twice. A thread
- * that waits for a record takes such wakes, and u_wait_until(UNOW) does not see
- * them.
+ * If the program itself wakes threads of a plain dispatcher, too, the set counts
+ * wakes, so that it never queues a thread twice. A thread that waits for a record
+ * takes such wakes, and u_wait_until(UNOW) does not see them.
  */
 
 #include "usched.h"

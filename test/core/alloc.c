@@ -2,7 +2,7 @@
 /* VARIANTS: core */
 /*
  * alloc: buffers grow with the slice, and are freed when they are far too
- * large. s_free() gets the same size as s_alloc(). If any allocation fails,
+ * large. s_free() gets the same size as s_alloc(), a multiple of 8. If any allocation fails,
  * once or from there on, ustack_block() returns -ENOMEM and has changed
  * nothing; the thread goes on and may try again (I5). The last buffer is left
  * to the scheduler. A thread's first buffer is used if the slice fits. After
@@ -89,6 +89,12 @@ static void worker(void *arg)
 	ended++;
 }
 
+static void *eights_alloc(struct usched *s, int size)
+{
+	CHECK_IS(size % 8, 0);
+	return tiny_alloc(s, size);
+}
+
 /*
  * Starts a thread with a first buffer, which is also in tt_data. Calls f(th).
  */
@@ -108,6 +114,7 @@ static int once(int lanes, long fail, int all, int first)
 
 	if (tiny_init(&t, lanes) == -ENOSYS)
 		return 0;
+	t.t_sched.s_alloc = eights_alloc;
 	errors = ended = 0;
 	for (i = 0; i < NR; i++) {
 		if (first != 0)

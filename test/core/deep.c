@@ -404,12 +404,12 @@ static void told(void)
 	int lane;
 
 	CHECK_IS(tiny_init(&t, LANES), 0);
-	CHECK_IS(usched_lane_own(&t.t_sched, deep), 0);
+	CHECK_IS(usched_lane_deep(&t.t_sched, deep), 0);
 	start(deep, 0, 1);
 	tiny_run(&t);
-	CHECK_IS(usched_lane_own(&t.t_sched, small), 0);
-	lane = usched_lane_own(&t.t_sched, deep);
-	CHECK(is_own(lane) && usched_lane_own(&t.t_sched, deep) != lane);
+	CHECK_IS(usched_lane_deep(&t.t_sched, small), 0);
+	lane = usched_lane_deep(&t.t_sched, deep);
+	CHECK(is_own(lane) && usched_lane_deep(&t.t_sched, deep) != lane);
 	start(deep, 0, 2);
 	tt[0].tt_stack.u_lane = (short)lane;
 	tiny_run(&t);
@@ -424,7 +424,7 @@ static void die_twice(void)
 	tiny_run(&t);
 	start(deep, 0, 2);
 	tt[0].tt_stack.u_lane = tt[1].tt_stack.u_lane =
-		(short)usched_lane_own(&t.t_sched, deep);
+		(short)usched_lane_deep(&t.t_sched, deep);
 	tiny_run(&t);
 }
 

@@ -122,7 +122,7 @@ static void chooses(void *arg)
 
 	CHECK_IS(uthread_make_by(&t[0], result, &t[0], "p", 2), -EINVAL);
 	CHECK_IS(uthread_make_by(&t[0], result, &t[0], "private",
-		 USCHED_MAKE_PRIVATE), 0);
+		 USCHED_PRIVATE), 0);
 	CHECK_IS(uthread_make_by(&t[1], result, &t[1], "any", 0), 0);
 	for (i = 0; i < 2; i++)
 		CHECK(uthread_join(t[i], &got, UNEVER) == 0 && got == &t[i]);
@@ -146,7 +146,7 @@ static void chosen(int how, const char *word, int nr)
 		CHECK_IS(SCHED(private)(how), 0);
 	d = SCHED(sched)(0);
 	(void)make(0, counts, NULL);
-	CHECK_IS(d->s_make(d, counts, NULL, USCHED_MAKE_PRIVATE), 0);
+	CHECK_IS(d->s_make(d, counts, NULL, USCHED_PRIVATE), 0);
 	CHECK_IS(d->s_make(d, counts, NULL, 0), 0);
 	(void)make(0, chooses, NULL);
 	start_and_finish();

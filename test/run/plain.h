@@ -37,18 +37,18 @@ static UNUSED void plain_wake(struct usched *s, struct ustack *u)
 }
 
 static UNUSED int plain_made(struct usched *s, void (*f)(void *), void *arg,
-			     int flags)
+			     int lane)
 {
 	struct plain_thread *t = calloc(1, sizeof *t);
 
 	if (t == NULL)
 		return -ENOMEM;
-	if (flags & USCHED_MAKE_PRIVATE && usched_private(s, 1) != 0) {
+	if (lane == USCHED_PRIVATE && usched_private(s, 1) != 0) {
 		free(t);
 		return -EAGAIN;
 	}
 	tiny_start((struct tiny *)s, &t->pt_tiny, f, arg);
-	if (flags & USCHED_MAKE_PRIVATE)
+	if (lane == USCHED_PRIVATE)
 		t->pt_tiny.tt_stack.u_lane = USCHED_PRIVATE;
 	return 0;
 }

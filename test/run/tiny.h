@@ -113,13 +113,14 @@ static UNUSED void *tiny_alloc(struct usched *s, int size)
 	return h + 1;
 }
 
-/* Checks that nothing was written outside of the buffer. */
-static UNUSED struct tiny_head *tiny_intact(const void *buf, int size)
+/* Checks that nothing was written outside of the buffer, whose u_len is len. */
+static UNUSED struct tiny_head *tiny_intact(const void *buf, int len)
 {
 	struct tiny_head *h = (struct tiny_head *)buf - 1;
+	int size = h->h_size;
 
 	CHECK_IS(h->h_magic, TINY_MAGIC);
-	CHECK_IS(h->h_size, size);
+	CHECK_IS(len & -8, size & -8);
 	CHECK_IS(h->h_pad, (uint64_t)-size);
 	CHECK(memcmp((char *)(h + 1) + size, &h->h_pad, sizeof h->h_pad) == 0);
 	return h;
@@ -130,6 +131,8 @@ static UNUSED void tiny_free(struct usched *s, void *buf, int size)
 	struct tiny *t = (struct tiny *)s;
 	struct tiny_head *h = tiny_intact(buf, size);
 
+	CHECK_IS(size % 8, 0);
+	size = h->h_size;		/* of a first buffer any number */
 	memset(h, TINY_STALE, sizeof *h + size + sizeof h->h_pad);
 	__asm__ volatile("" : : "r"(h) : "memory");	/* keeps memset() */
 	free(h);

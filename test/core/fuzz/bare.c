@@ -92,7 +92,7 @@ static void *bare_alloc(struct usched *s, int size)
 {
 	struct bare *b = (struct bare *)s;
 
-	MUST(size > 0);
+	MUST(size > 0 && size % 8 == 0);
 	MUST(ustack_self() == &b->b_runs->l_stack);
 	noise(b);
 	if (with(b, F_nomem) && any(b, 3) == 0)
@@ -105,8 +105,8 @@ static void bare_free(struct usched *s, void *buf, int size)
 	struct bare *b = (struct bare *)s;
 	struct head *h = (struct head *)buf - 1;
 
-	MUST(h->h_magic == MAGIC && h->h_size == size);
-	MUST(memcmp((char *)(h + 1) + size, h, sizeof *h) == 0);
+	MUST(h->h_magic == MAGIC && (h->h_size & -8) == size);
+	MUST(memcmp((char *)(h + 1) + h->h_size, h, sizeof *h) == 0);
 	memset(buf, STALE, size);
 	b->b_held--;
 	free(h->h_block);

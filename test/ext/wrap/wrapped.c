@@ -4,7 +4,7 @@
 
 /*
  * So does usched_go(), for each scheduler. uwrap_linked stands for the hooks.
- * USCHED_MAKE_PRIVATE asks whatever USCHED_STACKS says.
+ * USCHED_PRIVATE asks whatever USCHED_STACKS says.
  */
 #include "counts.h"
 #include <usched/all.h>

@@ -9,7 +9,7 @@
  *
  * A pair that never stops would starve the queue. So once in LL_RUN + 1 switches,
  * to whatever threads, s_hot goes to the end of the queue, and the first thread of
- * the queue runs. A look at what comes from outside (LOOKS in uproc.c) does not
+ * the queue runs. A look at what comes from outside (rounds.h) does not
  * change the order.
  *
  * L1. A thread is s_hot or in the queue at most once. It is put there when its

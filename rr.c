@@ -5,7 +5,7 @@
  * Threads run in the order of the processor's queue (uproc.h). A thread goes to
  * the end of the queue when it is made, woken or preempted, or yields. Remote
  * wakes, and threads made elsewhere, come to the inbox first. The processor
- * looks there when it is late (LOOKS in uproc.c), and whenever the queue is empty.
+ * looks there when it is late (rounds.h), and whenever the queue is empty.
  * Between these looks the dispatcher takes the threads from the queue itself.
  * There is nothing else to this scheduler.
  *

@@ -13,7 +13,7 @@
  * They come and go in any order. While there is a link, s_again() and s_quick()
  * are not called, and no thread is prepared, since these would begin threads
  * unseen. The last link to go restores the call-backs, unless others were set
- * meanwhile (in a child of fork(), by uproc.c).
+ * meanwhile (in a child of fork(), by forked.h).
  *
  * By the native thread that runs s, or while s does not run.
  */

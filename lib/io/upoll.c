@@ -1143,7 +1143,7 @@ static bool is_canceled(const struct ustack *u)
 	return u->u_f == ustack_shell && u_canceled();
 }
 
-/* Returns whether the processor of u should have looked outside (uproc.c). */
+/* Returns whether the processor of u should have looked outside (rounds.h). */
 static bool is_late(const struct ustack *u)
 {
 	const struct uwait_base *b = u->u_sched->s_waits;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stuck.h: says at the end of a set which threads wait for ever. For uproc.c. */
+/* stuck.h: says at the end of a set which threads wait for ever. A part of uproc.c. */
 
 #ifndef USTUCK_H
 #define USTUCK_H
@@ -21,7 +21,7 @@
  * it. So its owner is read by a system call, which returns an error then.
  */
 
-#include "uproc_set.h"
+#include "uproc_inside.h"
 #include "usymbol.h"
 
 #include <stdint.h>

@@ -51,7 +51,7 @@ struct uproc_thread {
 	struct uwakes t_wakes;
 };
 
-/* The runs of threads between two looks: LOOKS in uproc.c. */
+/* The runs of threads between two looks: rounds.h. */
 struct uproc_round {
 	unsigned r_ask;		/* the switch at which the clock is asked */
 	unsigned r_began;	/* the switch at which the round began */
@@ -61,7 +61,7 @@ struct uproc_round {
 	int      r_came;	/* wakes by others came with the last look */
 };
 
-/* Private lanes of threads that wait for long: REST in uproc.c. */
+/* Private lanes of threads that wait for long: rest.h. */
 struct uproc_cool {
 	utime_ns c_due;		/* when the next are looked at */
 	int      c_at;		/* those up to here were, in this pass */
@@ -101,7 +101,7 @@ struct uproc {
 					 * wb_timers on it is on the next line */
 	unsigned            p_threads;	/* alive, or being made (atomic) */
 	unsigned            p_made;	/* in ws: by other makers (atomic) */
-	int                 p_promised;	/* private stacks: PRIVATE in uproc.c */
+	int                 p_promised;	/* private stacks: lanes.h */
 	struct umem_pool    p_outer;	/* for makers that run elsewhere */
 };
 

@@ -40,10 +40,10 @@ struct uproc_set {
 					 * for the program: uproc_pinning(0) */
 	int             set_lane_nr;	/* lanes of a processor: mv_lanes() */
 	bool            set_on_native;	/* no lanes: all on native stacks */
-	bool            set_few;	/* few threads have lanes: FEW in uproc.c */
+	bool            set_few;	/* few threads have lanes: lanes.h */
 	int             set_private;	/* USCHED_STACKS: 0, 1; -1: not set */
 	bool            set_sized;	/* USCHED_STACK_SIZE overrides */
-	bool            set_promising;	/* there are lanes: PRIVATE in uproc.c */
+	bool            set_promising;	/* there are lanes: lanes.h */
 	struct ucall_pool *set_calls;	/* ucall.h, or NULL (atomic) */
 	void          (*set_calls_fini)(struct ucall_pool *);
 
@@ -124,7 +124,7 @@ extern UPROC_HIDDEN const struct uproc_watch *uproc_watch;
 } while (0)
 
 /*
- * FORK: see uproc.c. How many times an ancestor has forked to make this
+ * forked.h: how many times an ancestor has forked to make this
  * process, as far as pthread_atfork() tells.
  */
 extern UPROC_HIDDEN int uproc_forks;
@@ -183,7 +183,7 @@ UPROC_HIDDEN bool uproc_sleep(struct uproc *p, utime_ns ns);
 
 /*
  * How often a processor with nothing to run has rested, and when it does so again; 0:
- * not known so far. Starts as zeros. See REST in uproc.c.
+ * not known so far. Starts as zeros. See rest.h.
  */
 struct uproc_rests {
 	int      r_nr;

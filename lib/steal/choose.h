@@ -18,7 +18,7 @@
  * worker with nothing but one thread, which yields again and again, takes from
  * all workers, as an idle worker does.
  *
- * When a worker is late (LOOKS in uproc.c), it looks for events and messages. The
+ * When a worker is late (rounds.h), it looks for events and messages. The
  * order stays, but for W5: by age, tasks would run breadth first.
  *
  * W5. Of the oldest threads in the deque, the queue and the pinned queue, one

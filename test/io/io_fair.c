@@ -20,7 +20,7 @@
 #include <sys/un.h>
 
 #define IN_A_ROW	64	/* as in upoll.c */
-#define UNSEEN		64	/* as in uproc.c */
+#define UNSEEN		64	/* ROUND of rounds.h */
 #define TURNS		200
 #define LEAST		(40 * IN_A_ROW)
 #define MOST		100	/* threads that yield */

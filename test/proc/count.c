@@ -5,7 +5,7 @@
 /*
  * Threads can be made before the start; by threads, for their own and for other
  * processors; and by native threads. thread_nr is only a hint, so queues grow
- * while they are in use (P1).
+ * while they are in use (room P1).
  */
 #include "either.h"
 

@@ -6,7 +6,7 @@
  * With a hint, threads that are made one after another before the start share a
  * processor. Without a hint, and after the start, each processor gets a thread
  * in turn. However wrong the hint is, no processor has more than twice the
- * threads of another, plus DEAL_MIN of uproc.c. In a program like the article's
+ * threads of another, plus DEAL_MIN of deal.h. In a program like the article's
  * rmain.c, where neighbours in rings wake each other, few messages go from one
  * processor to another.
  */

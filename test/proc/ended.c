@@ -6,7 +6,7 @@
  * When the thread is joined, such a wake may have found the thread ended and be
  * in no inbox; it may be under way; or it may be in the inbox of a processor
  * that computes. The wake has no effect. The memory of the thread is used again
- * only when no inbox refers to it (P5): new threads check the data on their
+ * only when no inbox refers to it (join P5): new threads check the data on their
  * stacks.
  */
 #include "either.h"

@@ -8,7 +8,7 @@
  * for calls. If there are too few even for those, start() returns an error,
  * nothing has run, and start() works as soon as there are more. Native threads
  * that are refused are tried again with fewer lanes. Up to 1,000 processors
- * start; lanes are made for any number up to UPROC_MOST. (P6.)
+ * start; lanes are made for any number up to UPROC_MOST. (maps P6.)
  */
 #include "either.h"
 #include "ucall.h"

@@ -7,7 +7,7 @@
  * program or the environment says otherwise. A single processor is not pinned.
  * Other schedulers, children of fork() and calls do not inherit the pin.
  * Neither do native threads and programs that a thread makes between pinning(0)
- * and pinning(1). (P7.)
+ * and pinning(1). (pinning P4.)
  */
 #include "either.h"
 #include "cpus.h"

@@ -156,11 +156,11 @@ mutants() {
 		'/^		upark_futex_wake(asleep);/s/up.*/;/'
 	broken 'idle: a waker is not counted' plain lib/proc/idle.h \
 		's/^.*__atomic_fetch_sub(idle, 1.*D2.*$/	if (0) {}/'
-	broken 'uproc: no second look' plain lib/proc/uproc.c \
+	broken 'uproc: no second look' plain lib/proc/looks.h \
 		's/(!uinbox_empty(&p->p_inbox) ||/(0 ||/'
-	broken 'uproc: a join does not wait' plain lib/proc/uproc.c \
+	broken 'uproc: a join does not wait' plain lib/proc/join.h \
 		's/^	rc = uwait_for(w, until);$/	rc = 0;/'
-	broken 'uproc: freed too early' plain lib/proc/uproc.c \
+	broken 'uproc: freed too early' plain lib/proc/dispatch.h \
 		'/^static void thread_done/,/^}/s/UPROC_LIKELY(uwakes_close(&t->t_wakes, UWAKES_LEFT))/1/'
 	broken 'uproc: a wait that was refused counts' plain lib/proc/uproc.h \
 		'/ uproc_wait_block(/,/^}/s/if (__builtin_expect(rc != 0, 0))/if (0)/'

@@ -42,6 +42,7 @@ modules_of() { # file
 	*uobject.h) echo lib/debug/uhard.c ;;
 	*events.h) echo lib/io/upoll.c ;;
 	*upoll.h) echo lib/io/uio.c ;;
+	lib/proc/*.h) echo lib/proc/uproc.c ;;
 	lib/steal/*.h) echo lib/steal/ws.c ;;
 	esac
 }
@@ -129,7 +130,7 @@ broken 'engine: a timed task stands for itself alone' engine_time \
 broken 'engine: a series has no end' engine_time lib/engine/spawn.c \
 	's/ < 2 \* EXACT ? s->su_series + 1 : EXACT + 1;/ + 1;/
 	s/^	if (nr > EXACT)$/	if (nr > EXACT * EXACT)/'
-broken 'mappings: lanes take those of calls' limits lib/proc/uproc.c \
+broken 'mappings: lanes take those of calls' limits lib/proc/maps.h \
 	's/^	return now < MAPS_COUNTED \&\& now + nr <= most;/	return now + nr + most > 0;/'
 broken 'pins wrap' engine_wrap lib/engine/bus.c \
 	's/bus.bu_pins == LONG_MAX/0/'
@@ -217,7 +218,7 @@ broken 'view: a wait does not end' view lib/view/uview.c \
 	'/^static void wait_end/,/^}/s/UVIEW_BLOCKED/UVIEW_WAITS/'
 broken 'view: the child of a fork writes to the file' view lib/view/uview.c \
 	'/^static void in_child(void)/,/^}/s/uview_all.v_file = NULL;/return;/'
-broken 'view: a remote wake has no waker' view lib/proc/uproc.c \
+broken 'view: a remote wake has no waker' view lib/proc/arrivals.h \
 	's/UPROC_WATCH(pw_posted(t, false));/;/'
 broken 'view: records of waits are not counted' view lib/view/vcensus.c \
 	's/^		see_record(block, &seen);/		;/'

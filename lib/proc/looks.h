@@ -94,6 +94,29 @@ static bool may_end(struct uproc *p)
 		uinbox_empty(&p->p_inbox) && !uwait_posted(&p->p_waits);
 }
 
+/* Must p, which is about to sleep, look once more? S3 */
+static bool has_come(struct uproc *p)
+{
+	return !uinbox_empty(&p->p_inbox) || uwait_posted(&p->p_waits) ||
+	       uproc_is_due(p) || uproc_stopped(p->p_set);
+}
+
+/* Sleeps, unless something has come. Returns whether p has slept: that is a look. */
+static bool sleep_once(struct uproc *p, unsigned *tries, struct uproc_rests *rests)
+{
+	USCHED_RACE(proc_S1);
+	upark_prepare(&p->p_asleep);				/* S1 S2 */
+	USCHED_RACE(proc_S3);
+	if (has_come(p) && upark_cancel(&p->p_asleep)) {	/* S3 */
+		uproc_pause(tries);	/* a post may be half-way */
+		return false;
+	}
+	if (!uproc_sleep(p, uproc_rest_in(p, rests)))		/* S4 */
+		uproc_rest(p, rests);
+	*tries = 0;
+	return true;
+}
+
 int uproc_look(struct uproc *p)
 {
 	struct uproc_set *set = p->p_set;
@@ -130,20 +153,8 @@ int uproc_look(struct uproc *p)
 			continue;
 		}
 		spin = 0;
-		USCHED_RACE(proc_S1);
-		upark_prepare(&p->p_asleep);			/* S1 S2 */
-		USCHED_RACE(proc_S3);
-		if ((!uinbox_empty(&p->p_inbox) ||		/* S3 */
-		     uwait_posted(&p->p_waits) || uproc_is_due(p) ||
-		     uproc_stopped(set)) &&
-		    upark_cancel(&p->p_asleep)) {
-			uproc_pause(&tries);	/* a post may be half-way */
-			continue;
-		}
-		if (!uproc_sleep(p, uproc_rest_in(p, &rests)))		/* S4 */
-			uproc_rest(p, &rests);
-		looked = true;
-		tries = 0;
+		if (sleep_once(p, &tries, &rests))
+			looked = true;
 	}
 }
 

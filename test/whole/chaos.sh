@@ -157,7 +157,7 @@ mutants() {
 	broken 'idle: a waker is not counted' plain lib/proc/idle.h \
 		's/^.*__atomic_fetch_sub(idle, 1.*D2.*$/	if (0) {}/'
 	broken 'uproc: no second look' plain lib/proc/looks.h \
-		's/(!uinbox_empty(&p->p_inbox) ||/(0 ||/'
+		's/return !uinbox_empty(&p->p_inbox) ||/return 0 ||/'
 	broken 'uproc: a join does not wait' plain lib/proc/join.h \
 		's/^	rc = uwait_for(w, until);$/	rc = 0;/'
 	broken 'uproc: freed too early' plain lib/proc/dispatch.h \

@@ -67,7 +67,7 @@ PAGE = 4096
 GUARD = 65536                   # USCHED_GUARD
 UPROC_JOIN = 1
 UWAKES_ONE = 32                 # in w_posted: a wake, above the flags
-# The same as in umem.c.
+# The same as in segments.h.
 UMEM_SEGMENT, UMEM_HEAD, UMEM_PAGE = 2 << 20, 4, 4096
 UMEM_RUN_NR = UMEM_SEGMENT // UMEM_PAGE - UMEM_HEAD
 UMEM_CLASS_NR = 96              # s_class below it: a span of blocks
@@ -161,7 +161,7 @@ def sets():
 
 def spans_of(at, sizes, cut):
     """
-    Returns the spans of a segment of umem.c, joined: (low, high). Notes for
+    Returns the spans of a segment (segments.h), joined: (low, high). Notes for
     each of their pages in cut: (start of the span, size of its blocks).
     """
     segment = struct("umem_segment", at)

@@ -96,7 +96,7 @@ static NOINLINE void wait_deep(int nob, struct job *j)
 }
 
 /*
- * Some slices are larger than RUN_MAX of umem.c, so their buffers are mappings.
+ * Some slices are larger than RUN_MAX of sizes.h, so their buffers are mappings.
  */
 static void worker(void *arg)
 {

@@ -42,16 +42,12 @@
 /* Before a function that ext/sim/ has, too: a program that links both gets that. */
 #define SIM_FIRST	__attribute__((weak))
 
+#define HIDDEN		__attribute__((visibility("hidden")))
+
 /* Names the function of libc; REAL(f) calls it. */
 #define NATIVE(name)	\
 	extern __typeof__(name) __real_##name __attribute__((weak))
 #define REAL(name)	(__real_##name != NULL ? __real_##name : name)
-
-/* A thread of the face. Its pthread_t is its address. */
-struct pthread_face;
-
-/* Returns the running thread if the face has made it, else NULL. */
-struct pthread_face *pface_self(void);
 
 /*
  * The main() that is a thread, which names that thread, and what calls it. Set
@@ -99,5 +95,11 @@ void pface_give_way(void);
 
 /* Sets *until to a point in time of a clock. 0, EINVAL. */
 int pface_deadline(clockid_t clock, const struct timespec *t, utime_ns *until);
+
+/*
+ * Returns 0, or sets errno and returns -1. Never inline: compilers keep the
+ * address of errno, and threads move.
+ */
+HIDDEN int pface_errno(int error);
 
 #endif /* PFACE_H */

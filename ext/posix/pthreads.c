@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pthreads.c: the pthread face: threads, cancellation, keys, time. */
+/* pthreads.c: the pthread face: threads. */
 
 /*
  * OVERVIEW
@@ -21,8 +21,12 @@
  * The uthread runs a shell (usched.h), which runs the function of the program.
  * So messages have that function, and its argument.
  *
- * pthread_t, attributes and their functions are libc's own. Mutexes and the
- * like are in plocks.c.
+ * pthread_t, attributes and their functions are libc's own. Other files have:
+ *
+ *	pcancel.c		pthread_exit(), clean-up handlers, cancellation
+ *	pkeys.c			values of a thread
+ *	ptime.c			sleeps, deadlines
+ *	plocks.h		mutexes and the like, and their files
  *
  * THE END of a thread, by a return or by pthread_exit(), which comes to the
  * same place, the shell:
@@ -37,23 +41,9 @@
  *	E5 the uthread ends, and tells its joiner
  *
  * IN THE CHILD of fork() the thread that has forked is the only thread. It stays
- * a thread of the face, but waits by libc's functions, and there is nobody for
- * whom E2, E4 or E5 would be. So after E3 it calls libc's pthread_exit(): the
- * process ends as by exit(0), after the native threads that it has made.
- *
- * CANCELLATION is deferred. pthread_cancel() sets p_canceled, and interrupts
- * the handle (uthread_interrupt()). Threads are not interruptible, except
- * during the waits that are cancellation points. So no lock fails. A wait that
- * was interrupted returns, and then its function goes to E1. The hooks of
- * uwrap.c, if they are linked, call pface_point() and pface_pointed(), so read(),
- * write() and the like are such points, too. The asynchronous type is kept and
- * returned, and a thread that sets it looks at once, but no thread is stopped
- * between two calls.
- *
- * A clean-up handler in C is a frame of the program: the macros of glibc jump
- * there by siglongjmp(), and from there come back by __pthread_unwind_next().
- * Those of musl make a list. If libgcc's unwinder is linked, as in C++, all
- * frames are unwound on the way.
+ * a thread of the face, but waits by libc's functions. E2, E4 and E5 would serve
+ * no thread. So after E3 it calls libc's pthread_exit(): the process ends as by
+ * exit(0), after the native threads that it has made.
  *
  * INVARIANTS
  *
@@ -70,22 +60,17 @@
 #define _GNU_SOURCE
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
-#include "pface.h"
+#include "pself.h"
 #include "uscope.h"
-#include "usync.h"
 #include "lock.h"
 #include "ufork.h"
 #include "compiler.h"
 
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
-#include <unwind.h>
 
 UPREEMPT_NEVER;
 
@@ -94,58 +79,12 @@ NATIVE(pthread_join);
 NATIVE(pthread_detach);
 NATIVE(pthread_exit);
 NATIVE(pthread_self);
-NATIVE(pthread_cancel);
-NATIVE(pthread_setcancelstate);
-NATIVE(pthread_setcanceltype);
-NATIVE(pthread_testcancel);
 NATIVE(pthread_kill);
 NATIVE(pthread_setname_np);
 NATIVE(pthread_getname_np);
-NATIVE(pthread_key_create);
-NATIVE(pthread_key_delete);
-NATIVE(pthread_getspecific);
-NATIVE(pthread_setspecific);
 NATIVE(pthread_getschedparam);
 NATIVE(pthread_setschedparam);
 NATIVE(pthread_getcpuclockid);
-NATIVE(sched_yield);
-NATIVE(sleep);
-NATIVE(usleep);
-NATIVE(nanosleep);
-NATIVE(clock_nanosleep);
-
-#define NAME	16		/* bytes of a name, with its 0, as in libc */
-
-#if defined(__GLIBC__)
-typedef __pthread_unwind_buf_t cleanup;
-#define NEXT(c)	(*(cleanup **)(c)->__pad)
-#else
-typedef struct __ptcb cleanup;
-#define NEXT(c)	((c)->__next)
-#endif
-
-struct pthread_face {
-	struct ushell        p_shell;	/* first: the program's function */
-	struct pthread_face *p_next;	/* in the table */
-	struct uthread      *p_handle;
-	/* The thread's own. */
-	void                *p_result;
-	cleanup             *p_cleanups; /* the last comes first */
-	int                  p_state;	/* PTHREAD_CANCEL_ENABLE, or _DISABLE */
-	int                  p_type;
-	bool                 p_exits;	/* E1 has begun */
-	unsigned             p_points;	/* it is in a cancellation point */
-	unsigned             p_reads;	/* read locks that it has */
-	const void          *p_frame;	/* of the shell: below are the program's */
-	jmp_buf              p_exit;
-	struct _Unwind_Exception p_unwinds;	/* outlives the frames that it leaves */
-	/* Under the lock of its place in the table. */
-	bool                 p_detached;
-	bool                 p_joining;
-	bool                 p_ended;
-	char                 p_name[NAME];
-	int                  p_canceled;	/* atomic */
-};
 
 /* The table of threads: a pthread_t that is not in it is not ours. */
 
@@ -156,11 +95,11 @@ static struct place {
 	struct pthread_face *pl_first;
 } __attribute__((aligned(64))) places[PLACES];
 
-static const struct ustack *forked;	/* the thread that has forked us */
+const struct ustack *pface_forked;
 
 static void in_child(void)
 {
-	forked = ustack_self();
+	pface_forked = ustack_self();
 }
 
 static struct ufork at_fork = {
@@ -179,8 +118,7 @@ static pthread_t name_of(const struct pthread_face *t)
 	return (pthread_t)(uintptr_t)t;
 }
 
-/* Returns the thread, with its place locked; or NULL, with nothing locked. */
-static struct pthread_face *find(pthread_t name)
+struct pthread_face *pface_find(pthread_t name)
 {
 	const void *t = (const void *)(uintptr_t)name;
 	struct place *p = place_of(t);
@@ -194,7 +132,7 @@ static struct pthread_face *find(pthread_t name)
 	return at;
 }
 
-static void found(const struct pthread_face *t)
+void pface_found(const struct pthread_face *t)
 {
 	ulock_put(&place_of(t)->pl_lock);
 }
@@ -231,40 +169,6 @@ static void thread_free(struct pthread_face *t)
 }
 
 /* Threads. */
-
-static void shell(struct ushell *h);
-
-struct pthread_face *pface_self(void)
-{
-	const struct uself_block *b = uself_of(ustack_self());
-	struct ushell *h;
-
-	if (b == NULL || b->b_self.e_shell.h_f != ustack_shell)
-		return NULL;
-	h = b->b_self.e_shell.h_arg;
-	return h->h_run == shell ? (struct pthread_face *)h : NULL;
-}
-
-/* Returns whether the caller is the thread that has forked this process. */
-static bool is_forked(void)
-{
-	return ustack_self() != NULL && ustack_self() == forked;
-}
-
-/*
- * Returns whether the caller gets libc's functions: a native thread, or in the
- * child of fork() the thread that has forked, since others cannot run there.
- */
-static bool is_native(void)
-{
-	return ustack_self() == NULL || is_forked();
-}
-
-/* The same for functions that concern only the caller, t, or NULL. */
-static bool is_strange(const struct pthread_face *t)
-{
-	return t == NULL && is_native();
-}
 
 /* Cancels and ends the scopes that an exit has left. */
 static void leave_scopes(void)
@@ -313,8 +217,7 @@ static void *call(const struct pthread_face *t)
 		(void *(*)(void *))f)(h->h_arg);
 }
 
-/* The first frame of each thread. */
-static void shell(struct ushell *h)
+void pface_shell(struct ushell *h)
 {
 	struct pthread_face *t = (struct pthread_face *)h;
 
@@ -323,10 +226,10 @@ static void shell(struct ushell *h)
 	if (_setjmp(t->p_exit) == 0)
 		t->p_result = call(t);
 	t->p_exits = true;
-	if (!is_forked())
+	if (!pface_is_forked())
 		leave_scopes();					/* E2 */
 	uself_end(uself_of(ustack_self()));			/* E3 */
-	if (is_forked())
+	if (pface_is_forked())
 		REAL(pthread_exit)(t->p_result);
 	if (__atomic_sub_fetch(&alive, 1, __ATOMIC_ACQ_REL) == 0 &&
 	    pface_main.m_f != NULL)
@@ -355,7 +258,7 @@ int FACE(pthread_create)(pthread_t *out, const pthread_attr_t *a,
 	bool detached;
 	int rc;
 
-	if (is_native())
+	if (pface_is_native())
 		return REAL(pthread_create)(out, a, f, arg);
 	rc = attributes(a, &detached);
 	if (rc != 0)
@@ -364,7 +267,7 @@ int FACE(pthread_create)(pthread_t *out, const pthread_attr_t *a,
 	if (t == NULL)
 		return EAGAIN;
 	t->p_shell    = (struct ushell) {
-		shell, (void (*)(void *))(void (*)(void))f, arg
+		pface_shell, (void (*)(void *))(void (*)(void))f, arg
 	};
 	t->p_state    = PTHREAD_CANCEL_ENABLE;
 	t->p_type     = PTHREAD_CANCEL_DEFERRED;
@@ -383,7 +286,7 @@ int FACE(pthread_create)(pthread_t *out, const pthread_attr_t *a,
 /* Lets the caller alone join a thread. 0, or an errno. */
 static int join_begin(pthread_t name, struct pthread_face **out)
 {
-	struct pthread_face *t = find(name);
+	struct pthread_face *t = pface_find(name);
 	int rc = 0;
 
 	if (t == NULL)
@@ -396,19 +299,19 @@ static int join_begin(pthread_t name, struct pthread_face **out)
 		rc = EINVAL;
 	else
 		t->p_joining = true;
-	found(t);
+	pface_found(t);
 	*out = t;
 	return rc;
 }
 
 static void join_failed(pthread_t name)
 {
-	struct pthread_face *t = find(name);
+	struct pthread_face *t = pface_find(name);
 
 	if (t == NULL)
 		return;
 	t->p_joining = false;
-	found(t);
+	pface_found(t);
 }
 
 /* Joins a thread of ours. 0, or an errno. */
@@ -441,16 +344,16 @@ static int join(pthread_t name, void **result, utime_ns until)
 /* Returns whether a thread is ours. */
 static bool is_ours(pthread_t name)
 {
-	const struct pthread_face *t = find(name);
+	const struct pthread_face *t = pface_find(name);
 
 	if (t != NULL)
-		found(t);
+		pface_found(t);
 	return t != NULL;
 }
 
 int FACE(pthread_join)(pthread_t name, void **result)
 {
-	if (is_native() && !is_ours(name))
+	if (pface_is_native() && !is_ours(name))
 		return REAL(pthread_join)(name, result);
 	return join(name, result, UNEVER);
 }
@@ -481,20 +384,20 @@ int FACE(pthread_timedjoin_np)(pthread_t name, void **result,
 
 int FACE(pthread_detach)(pthread_t name)
 {
-	struct pthread_face *t = find(name);
+	struct pthread_face *t = pface_find(name);
 	struct uthread *handle;
 	bool ended;
 
 	if (t == NULL)
-		return is_native() ? REAL(pthread_detach)(name) : ESRCH;
+		return pface_is_native() ? REAL(pthread_detach)(name) : ESRCH;
 	if (t->p_detached || t->p_joining) {
-		found(t);
+		pface_found(t);
 		return EINVAL;
 	}
 	t->p_detached = true;
 	handle = t->p_handle;
 	ended = t->p_ended;
-	found(t);
+	pface_found(t);
 	if (ended) {
 		(void)uthread_detach(handle);	/* only this call can: T2 */
 		thread_free(t);
@@ -513,273 +416,20 @@ pthread_t FACE(pthread_self)(void)
 		(pthread_t)(uintptr_t)ustack_self();
 }
 
-/* The end of a thread before its return. */
-
-/* Runs the next clean-up handler of t, the caller, which then unwinds on. */
-static _Noreturn void jump(struct pthread_face *t)
-{
-	cleanup *c = t->p_cleanups;
-
-#if defined(__GLIBC__)
-	if (c != NULL) {
-		struct __jmp_buf_tag *to = (void *)c->__cancel_jmp_buf;
-
-		t->p_cleanups = NEXT(c);
-		__asm__("" : "+r" (to));	/* it has no room for signals */
-		siglongjmp(to, 1);
-	}
-#else
-	for (; c != NULL; c = t->p_cleanups) {
-		t->p_cleanups = NEXT(c);
-		c->__f(c->__x);
-	}
-#endif
-	_longjmp(t->p_exit, 1);
-}
-
-/* Called at each frame: unwinds as far as the next jump goes. */
-static _Unwind_Reason_Code stop(int version, _Unwind_Action actions,
-				_Unwind_Exception_Class class,
-				struct _Unwind_Exception *exception,
-				struct _Unwind_Context *context, void *arg)
-{
-	struct pthread_face *t = arg;
-	const void *frame = (const void *)(uintptr_t)_Unwind_GetCFA(context);
-	const void *to = t->p_cleanups != NULL ?
-		(const void *)t->p_cleanups : t->p_frame;
-
-	(void)version, (void)class, (void)exception;
-	if (actions & _UA_END_OF_STACK || (uintptr_t)frame > (uintptr_t)to)
-		jump(t);
-	return _URC_NO_REASON;
-}
-
-extern __typeof__(_Unwind_ForcedUnwind) _Unwind_ForcedUnwind
-	__attribute__((weak));
-
-/* Goes on with E1. */
-static _Noreturn void unwind(struct pthread_face *t)
-{
-	memset(&t->p_unwinds, 0, sizeof t->p_unwinds);
-	if (_Unwind_ForcedUnwind != NULL)
-		(void)_Unwind_ForcedUnwind(&t->p_unwinds, stop, t);
-	jump(t);
-}
-
-static _Noreturn void leave_with(struct pthread_face *t, void *result)
-{
-	t->p_exits  = true;
-	t->p_points = 0;
-	t->p_result = result;
-	(void)uthread_interruptible(false);
-	unwind(t);
-}
-
-_Noreturn void FACE(pthread_exit)(void *result)
-{
-	struct pthread_face *t = pface_self();
-
-	if (is_strange(t))
-		REAL(pthread_exit)(result);
-	if (t == NULL)
-		usched_fail("pthread_exit: the caller was not made by "
-			    "pthread_create()");
-	leave_with(t, result);
-}
-
-/* Clean-up handlers, as the macros of libc have them. */
-
-static void cleanup_add(cleanup *c)
-{
-	struct pthread_face *t = pface_self();
-
-	if (t == NULL)
-		return;
-	NEXT(c) = t->p_cleanups;
-	t->p_cleanups = c;
-}
-
-static void cleanup_out(cleanup *c)
-{
-	struct pthread_face *t = pface_self();
-
-	if (t != NULL)
-		t->p_cleanups = NEXT(c);
-}
-
-#if defined(__GLIBC__)
-NATIVE(__pthread_register_cancel);
-NATIVE(__pthread_unregister_cancel);
-NATIVE(__pthread_unwind_next);
-
-void FACE(__pthread_register_cancel)(cleanup *c)
-{
-	if (is_strange(pface_self()))
-		REAL(__pthread_register_cancel)(c);
-	else
-		cleanup_add(c);
-}
-
-void FACE(__pthread_unregister_cancel)(cleanup *c)
-{
-	if (is_strange(pface_self()))
-		REAL(__pthread_unregister_cancel)(c);
-	else
-		cleanup_out(c);
-}
-
-_Noreturn void FACE(__pthread_unwind_next)(cleanup *c)
-{
-	struct pthread_face *t = pface_self();
-
-	if (is_strange(t))
-		REAL(__pthread_unwind_next)(c);
-	unwind(t);
-}
-#else
-extern __typeof__(_pthread_cleanup_push) __real__pthread_cleanup_push
-	__attribute__((weak));
-extern __typeof__(_pthread_cleanup_pop) __real__pthread_cleanup_pop
-	__attribute__((weak));
-
-void FACE(_pthread_cleanup_push)(cleanup *c, void (*f)(void *), void *arg)
-{
-	if (is_strange(pface_self())) {
-		REAL(_pthread_cleanup_push)(c, f, arg);
-		return;
-	}
-	c->__f = f;
-	c->__x = arg;
-	cleanup_add(c);
-}
-
-void FACE(_pthread_cleanup_pop)(cleanup *c, int run)
-{
-	if (is_strange(pface_self())) {
-		REAL(_pthread_cleanup_pop)(c, run);
-		return;
-	}
-	cleanup_out(c);
-	if (run)
-		c->__f(c->__x);
-}
-#endif
-
-/* Cancellation. */
-
-static bool is_canceled(const struct pthread_face *t)
-{
-	return t->p_state == PTHREAD_CANCEL_ENABLE && !t->p_exits &&
-		__atomic_load_n(&t->p_canceled, __ATOMIC_RELAXED);
-}
-
-/* A signal handler may be in one within another. */
-void pface_point(void)
-{
-	struct pthread_face *t = pface_self();
-
-	if (t == NULL)
-		return;
-	if (is_canceled(t))
-		leave_with(t, PTHREAD_CANCELED);
-	if (t->p_points++ == 0)
-		(void)uthread_interruptible(!t->p_exits &&
-				t->p_state == PTHREAD_CANCEL_ENABLE);
-}
-
-void pface_pointed(int rc)
-{
-	struct pthread_face *t = pface_self();
-
-	if (t == NULL)
-		return;
-	if (--t->p_points == 0)
-		(void)uthread_interruptible(false);
-	if (rc == -ECANCELED && is_canceled(t))
-		leave_with(t, PTHREAD_CANCELED);
-}
-
-int FACE(pthread_cancel)(pthread_t name)
-{
-	struct pthread_face *t = find(name);
-	bool now;
-
-	if (t == NULL)
-		return is_native() ? REAL(pthread_cancel)(name) : ESRCH;
-	__atomic_store_n(&t->p_canceled, 1, __ATOMIC_RELAXED);
-	now = t == pface_self() && t->p_type == PTHREAD_CANCEL_ASYNCHRONOUS &&
-		is_canceled(t);
-	if (!t->p_ended && t != pface_self())
-		(void)uthread_interrupt(t->p_handle);		/* T2 */
-	found(t);
-	if (now)
-		leave_with(t, PTHREAD_CANCELED);
-	return 0;
-}
-
-void FACE(pthread_testcancel)(void)
-{
-	struct pthread_face *t = pface_self();
-
-	if (is_strange(t))
-		REAL(pthread_testcancel)();
-	else if (t != NULL && is_canceled(t))
-		leave_with(t, PTHREAD_CANCELED);
-}
-
-/* Sets *at, one of two neighbouring values. 0, EINVAL. */
-static int choose(int *at, int to, int a, int b, int *was)
-{
-	struct pthread_face *t = pface_self();
-
-	if (to != a && to != b)
-		return EINVAL;
-	if (was != NULL)
-		*was = *at;
-	*at = to;
-	if (t != NULL && t->p_type == PTHREAD_CANCEL_ASYNCHRONOUS &&
-	    is_canceled(t))
-		leave_with(t, PTHREAD_CANCELED);
-	return 0;
-}
-
-int FACE(pthread_setcancelstate)(int state, int *was)
-{
-	struct pthread_face *t = pface_self();
-	int none = PTHREAD_CANCEL_ENABLE;
-
-	if (is_strange(t))
-		return REAL(pthread_setcancelstate)(state, was);
-	return choose(t != NULL ? &t->p_state : &none, state,
-		      PTHREAD_CANCEL_ENABLE, PTHREAD_CANCEL_DISABLE, was);
-}
-
-int FACE(pthread_setcanceltype)(int type, int *was)
-{
-	struct pthread_face *t = pface_self();
-	int none = PTHREAD_CANCEL_DEFERRED;
-
-	if (is_strange(t))
-		return REAL(pthread_setcanceltype)(type, was);
-	return choose(t != NULL ? &t->p_type : &none, type,
-		      PTHREAD_CANCEL_DEFERRED, PTHREAD_CANCEL_ASYNCHRONOUS,
-		      was);
-}
-
 /* What else is asked of a thread. */
 
 /* The handler runs in the caller, whose native thread gets the signal. */
 int FACE(pthread_kill)(pthread_t name, int signal)
 {
-	struct pthread_face *t = find(name);
+	struct pthread_face *t = pface_find(name);
 	bool ended = false;
 
 	if (t != NULL) {
 		ended = t->p_ended;
-		found(t);
+		pface_found(t);
 	}
 	if (t == NULL)
-		return is_native() ? REAL(pthread_kill)(name, signal) : ESRCH;
+		return pface_is_native() ? REAL(pthread_kill)(name, signal) : ESRCH;
 	if (signal < 0 || signal >= NSIG)
 		return EINVAL;
 	if (signal == 0 || ended)
@@ -791,13 +441,13 @@ int FACE(pthread_setname_np)(pthread_t name, const char *to)
 {
 	struct pthread_face *t;
 
-	if (strlen(to) >= NAME)
+	if (strlen(to) >= PFACE_NAME)
 		return ERANGE;
-	t = find(name);
+	t = pface_find(name);
 	if (t == NULL)
-		return is_native() ? REAL(pthread_setname_np)(name, to) : ESRCH;
+		return pface_is_native() ? REAL(pthread_setname_np)(name, to) : ESRCH;
 	strcpy(t->p_name, to);
-	found(t);
+	pface_found(t);
 	if (t == pface_self())
 		(void)uthread_set_name(to);
 	return 0;
@@ -805,17 +455,17 @@ int FACE(pthread_setname_np)(pthread_t name, const char *to)
 
 int FACE(pthread_getname_np)(pthread_t name, char *to, size_t size)
 {
-	struct pthread_face *t = find(name);
+	struct pthread_face *t = pface_find(name);
 	int rc = 0;
 
 	if (t == NULL)
-		return is_native() ? REAL(pthread_getname_np)(name, to, size) :
+		return pface_is_native() ? REAL(pthread_getname_np)(name, to, size) :
 			ESRCH;
 	if (strlen(t->p_name) < size)
 		strcpy(to, t->p_name);
 	else
 		rc = ERANGE;
-	found(t);
+	pface_found(t);
 	return rc;
 }
 
@@ -825,7 +475,7 @@ int FACE(pthread_getschedparam)(pthread_t name, int *policy,
 				struct sched_param *p)
 {
 	if (!is_ours(name))
-		return is_native() ?
+		return pface_is_native() ?
 			REAL(pthread_getschedparam)(name, policy, p) : ESRCH;
 	*policy = SCHED_OTHER;
 	memset(p, 0, sizeof *p);
@@ -836,7 +486,7 @@ int FACE(pthread_setschedparam)(pthread_t name, int policy,
 				const struct sched_param *p)
 {
 	if (!is_ours(name))
-		return is_native() ?
+		return pface_is_native() ?
 			REAL(pthread_setschedparam)(name, policy, p) : ESRCH;
 	if (policy == SCHED_OTHER)
 		return p->sched_priority == 0 ? 0 : EINVAL;
@@ -853,51 +503,9 @@ int FACE(pthread_setschedprio)(pthread_t name, int priority)
 int FACE(pthread_getcpuclockid)(pthread_t name, clockid_t *clock)
 {
 	if (!is_ours(name))
-		return is_native() ?
+		return pface_is_native() ?
 			REAL(pthread_getcpuclockid)(name, clock) : ESRCH;
 	return ENOENT;			/* no thread has a clock of its own */
-}
-
-/* Keys: one for our threads, and one of libc's for native threads. */
-
-static pthread_key_t native_key[UKEY_MOST];
-
-int FACE(pthread_key_create)(pthread_key_t *key, void (*destroy)(void *))
-{
-	unsigned k;
-
-	if (ukey_make(&k, destroy) != 0)
-		return EAGAIN;
-	if (REAL(pthread_key_create)(&native_key[k % UKEY_MOST], destroy)) {
-		(void)ukey_free(k);
-		return EAGAIN;
-	}
-	*key = k;
-	return 0;
-}
-
-int FACE(pthread_key_delete)(pthread_key_t key)
-{
-	pthread_key_t native = native_key[key % UKEY_MOST];
-
-	if (ukey_free(key) != 0)
-		return EINVAL;
-	return REAL(pthread_key_delete)(native);
-}
-
-void *FACE(pthread_getspecific)(pthread_key_t key)
-{
-	return ustack_self() == NULL ?
-		REAL(pthread_getspecific)(native_key[key % UKEY_MOST]) :
-		ukey_get(key);
-}
-
-int FACE(pthread_setspecific)(pthread_key_t key, const void *value)
-{
-	if (ustack_self() == NULL)
-		return REAL(pthread_setspecific)(native_key[key % UKEY_MOST],
-						 value);
-	return -ukey_set(key, value);
 }
 
 static __thread unsigned native_reads;
@@ -909,125 +517,3 @@ unsigned *pface_reads(void)
 	return t != NULL ? &t->p_reads : &native_reads;
 }
 
-/* Time. */
-
-int pface_deadline(clockid_t clock, const struct timespec *t, utime_ns *until)
-{
-	struct timespec now;
-	utime_ns left;
-
-	if (t->tv_nsec < 0 || t->tv_nsec >= UTIME_S ||
-	    (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) ||
-	    clock_gettime(clock, &now) != 0)
-		return EINVAL;
-	if (t->tv_sec < now.tv_sec)
-		left = 0;
-	else if (t->tv_sec - now.tv_sec > UNEVER / UTIME_S - 2)
-		left = UNEVER;
-	else
-		left = (t->tv_sec - now.tv_sec) * UTIME_S +
-			t->tv_nsec - now.tv_nsec;
-	*until = uafter(left);
-	return 0;
-}
-
-void pface_give_way(void)
-{
-	if (!is_native())
-		(void)uwait_give_way();		/* without memory: goes on */
-}
-
-static int yield(void)
-{
-	if (is_native())
-		return REAL(sched_yield)();
-	pface_give_way();
-	return 0;
-}
-
-SIM_FIRST int FACE(sched_yield)(void)
-{
-	return yield();
-}
-
-int FACE(pthread_yield)(void)
-{
-	return yield();
-}
-
-/* Sleeps for a thread of ours. 0, or an errno. */
-static int sleep_until(utime_ns until)
-{
-	int rc;
-
-	pface_point();
-	rc = u_sleep(until);
-	pface_pointed(rc);
-	return rc == -ECANCELED ? EINTR : -rc;
-}
-
-SIM_FIRST unsigned FACE(sleep)(unsigned seconds)
-{
-	utime_ns until = uafter(seconds * UTIME_S);
-
-	if (is_native())
-		return REAL(sleep)(seconds);
-	if (sleep_until(until) == 0)
-		return 0;
-	return (unsigned)((until - unow() + UTIME_S - 1) / UTIME_S);
-}
-
-/* Never inline: compilers keep the address of errno, and threads move. */
-static NOINLINE int with_errno(int error)
-{
-	if (error == 0)
-		return 0;
-	errno = error;
-	return -1;
-}
-
-SIM_FIRST int FACE(usleep)(useconds_t us)
-{
-	return is_native() ? REAL(usleep)(us) :
-		with_errno(sleep_until(uafter(us * UTIME_US)));
-}
-
-/* Sleeps until *t of a clock, or for the length *t. 0, or an errno. */
-static int sleep_for(clockid_t clock, int flags, const struct timespec *t,
-		     struct timespec *left)
-{
-	utime_ns until, ns;
-	int rc;
-
-	if (t->tv_sec < 0 || t->tv_nsec < 0 || t->tv_nsec >= UTIME_S)
-		return EINVAL;
-	if (flags & TIMER_ABSTIME) {
-		rc = pface_deadline(clock, t, &until);
-		if (rc != 0)
-			return rc;
-	} else
-		until = uafter(t->tv_sec < UNEVER / UTIME_S ?
-			       t->tv_sec * UTIME_S + t->tv_nsec : UNEVER);
-	rc = sleep_until(until);
-	if (rc == 0 || flags & TIMER_ABSTIME || left == NULL)
-		return rc;
-	ns = until - unow();
-	left->tv_sec  = ns > 0 ? ns / UTIME_S : 0;
-	left->tv_nsec = ns > 0 ? ns % UTIME_S : 0;
-	return rc;
-}
-
-SIM_FIRST int FACE(nanosleep)(const struct timespec *t, struct timespec *left)
-{
-	return is_native() ? REAL(nanosleep)(t, left) :
-		with_errno(sleep_for(CLOCK_MONOTONIC, 0, t, left));
-}
-
-SIM_FIRST int FACE(clock_nanosleep)(clockid_t clock, int flags,
-				    const struct timespec *t,
-				    struct timespec *left)
-{
-	if (is_native() || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
-		return REAL(clock_nanosleep)(clock, flags, t, left);
-	return sleep_for(clock, flags, t, left);
-}

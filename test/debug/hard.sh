@@ -89,7 +89,7 @@ names() {
 
 round() { # words ...: all tests with each
 	mkdir -p "$dir/face"
-	each $(printf '%s.o\n' $modules) face/pthreads.o face/plocks.o face/pstart.o \
+	each $(printf '%s.o\n' $modules) $(cd ext/posix && ls *.c | sed 's,^,face/,; s/c$/o/') \
 		face/uwrap.o
 	each $tests
 	for w in "$@"; do

@@ -18,7 +18,8 @@ ulimit -c 0
 scheds='rr ll ws'
 programs='pack radix fft lu chat names'
 library='usched.c umain.c uwait.c usync.c uthread.c uscope.c umem.c uproc.c rr.c ll.c ws.c
-	pthreads.c plocks.c pstart.c uio.c upoll.c ufile.c ucall.c'
+	uio.c upoll.c ufile.c ucall.c'
+face=$(cd ext/posix && ls *.c)
 
 main() {
 	cp -r examples/ports "$dir/ports" && names || exit 1
@@ -98,8 +99,8 @@ agree() {
 		ext/posix/pthreads.h | sort >"$dir/header"
 	tr ',' '\n' <ext/posix/pthread.flags | sed -n 's/--wrap=//p' |
 		grep -vx main | sort >"$dir/linker"
-	sed -n 's/^[A-Za-z_].*FACE(\([a-z_]*\))(.*/\1/p' ext/posix/pthreads.c \
-		ext/posix/plocks.c | sort >"$dir/sources"
+	sed -n 's/^[A-Za-z_].*FACE(\([a-z_]*\))(.*/\1/p' \
+		$(ls ext/posix/*.c | grep -v pstart) | sort >"$dir/sources"
 	[ -s "$dir/header" ] && diff "$dir/header" "$dir/linker" &&
 		diff "$dir/header" "$dir/sources"
 }
@@ -227,7 +228,7 @@ build() {
 build_library() {
 	[ $mode != hard ] || library="$library uhard.c"
 	mkdir "$built/library" || return 1
-	for source in $(where $library); do
+	for source in $(where $library $face); do
 		compile $includes -c "$source" \
 			-o "$built/library/${source##*/}.o" ||
 			touch "$built/failed" &

@@ -148,7 +148,7 @@ flags() {
 
 # The pthread face goes into the step of sim.flags.
 surface() { # KIND, flags
-	try "$1 posix" objects $1/posix "$2" $cc ext/posix/plocks.c ext/posix/pthreads.c &&
+	try "$1 posix" objects $1/posix "$2" $cc $(ls ext/posix/*.c | grep -v pstart) &&
 		ar rcs "$dir/$1/posix.a" "$dir/$1"/posix/*.o || return
 	archives="@ext/posix/pthread.flags $dir/$1/posix.a"
 	try "$1 surface" program $1 "$2" $cc test/ext/sim/surface.c surface &&

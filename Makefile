@@ -25,7 +25,7 @@ MAJOR   := $(firstword $(NUMBERS))$(if $(filter 0.%,$(VERSION)),.$(word 2,$(NUMB
 CORE    := usched $(if $(HARD),uhard)
 # The list that CMake, Meson and pip read, too. uhard.c is empty without the hard mode.
 MODULES := $(basename $(notdir $(shell cat sources 2>/dev/null)))
-FACE    := pthreads pcancel pkeys ptime plocks pstart
+FACE    := pthreads pcancel pkeys ptime pmutex prwlock pbarrier pint psem pstart
 SIM     := usim sfault sfile snet sunix sdisk sevent scalls snames snfile snfolder \
 	   snhost ssignal sio sserve sown sstdio sthread sseal ssearch sreal spage uhistory
 # Installed: links of include/, and what that has itself (include/README.md). What programs include

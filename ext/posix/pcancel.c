@@ -2,8 +2,8 @@
 /* pcancel.c: the pthread face: exit, clean-up handlers, cancellation. */
 
 /*
- * A thread ends before its return by pthread_exit(), or because it is cancelled.
- * Its clean-up handlers run, and then its shell goes on (pthreads E1).
+ * A thread ends before its return by pthread_exit(), or because it is
+ * cancelled. Its clean-up handlers run, and then its shell goes on (pthreads E1).
  *
  * CANCELLATION is deferred. pthread_cancel() sets p_canceled, and interrupts
  * the handle (uthread_interrupt()). Threads are not interruptible, except

@@ -40,10 +40,10 @@
  *	   one detaches the handle itself
  *	E5 the uthread ends, and tells its joiner
  *
- * IN THE CHILD of fork() the thread that has forked is the only thread. It stays
- * a thread of the face, but waits by libc's functions. E2, E4 and E5 would serve
- * no thread. So after E3 it calls libc's pthread_exit(): the process ends as by
- * exit(0), after the native threads that it has made.
+ * IN THE CHILD of fork() the thread that has forked is the only thread. It
+ * stays a thread of the face, but waits by libc's functions. E2, E4 and E5 would
+ * serve no thread. So after E3 it calls libc's pthread_exit(): the process ends
+ * as by exit(0), after the native threads that it has made.
  *
  * INVARIANTS
  *

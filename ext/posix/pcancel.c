@@ -171,10 +171,8 @@ _Noreturn void FACE(__pthread_unwind_next)(cleanup *c)
 	unwind(t);
 }
 #else
-extern __typeof__(_pthread_cleanup_push) __real__pthread_cleanup_push
-	__attribute__((weak));
-extern __typeof__(_pthread_cleanup_pop) __real__pthread_cleanup_pop
-	__attribute__((weak));
+NATIVE(_pthread_cleanup_push);
+NATIVE(_pthread_cleanup_pop);
 
 void FACE(_pthread_cleanup_push)(cleanup *c, void (*f)(void *), void *arg)
 {

@@ -127,7 +127,7 @@ static void *next(int nr)
 	return f;
 }
 
-__attribute__((constructor)) static void next_all(void)		/* R1 */
+static __attribute__((constructor)) void next_all(void)		/* R1 */
 {
 	int i;
 

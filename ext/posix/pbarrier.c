@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pbarrier.c: the pthread face: barriers. */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "plocks.h"
 
 #include <errno.h>

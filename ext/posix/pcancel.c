@@ -20,10 +20,6 @@
  * frames are unwound on the way.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "pself.h"
 #include "compiler.h"
 

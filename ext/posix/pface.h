@@ -8,7 +8,12 @@
  * A function f of the face is called __wrap_f, as the linker's --wrap would
  * have it. The function of libc is f, or, in a program that is linked with
  * --wrap=f, __real_f. So these files are compiled once for both ways of use.
+ * Each includes this header first.
  */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#define USCHED_PREEMPT	1	/* these files leave no mark: see uproc.h */
 #include "uself.h"
 
 #include <pthread.h>

@@ -13,10 +13,6 @@
  *     the lock of its place. A waiter makes it 2 under the same lock.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 /* The clean-up handler of pthread_once() is the face's. */
 #pragma redefine_extname __pthread_register_cancel __wrap___pthread_register_cancel
 #pragma redefine_extname __pthread_unregister_cancel __wrap___pthread_unregister_cancel

@@ -6,10 +6,6 @@
  * native threads.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "pface.h"
 
 #include <errno.h>

@@ -16,10 +16,6 @@
  * K1. The type of a mutex is set before anything else of it is used.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "plocks.h"
 
 #include <errno.h>

@@ -7,10 +7,6 @@
  * any passes writers that wait (urw_read_again()).
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "plocks.h"
 
 #include <errno.h>

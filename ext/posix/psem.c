@@ -7,10 +7,6 @@
  * again, with naps in between.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "plocks.h"
 
 #include <errno.h>

@@ -15,10 +15,6 @@
  * If all threads wait, so does the process: a signal may come.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "pface.h"
 #include "umain.h"
 

@@ -56,10 +56,6 @@
  * T3. p_state, p_type, p_exits, p_points and p_cleanups are the thread's own.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "pself.h"
 #include "uscope.h"
 #include "lock.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ptime.c: the pthread face: sleeps, and points in time. */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "pself.h"
 #include "compiler.h"
 

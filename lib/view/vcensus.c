@@ -9,7 +9,7 @@
  * THE STOP. A thread that moves has no stack to look at, so no dispatcher may
  * begin a thread meanwhile:
  *
- *	the maker of a census			a dispatcher, in next()
+ *	the maker of a census			a dispatcher, in uview_next()
  *
  *	G1 v_gate = 1				L1 state = INSIDE (release)
  *	G2 ws_fence_heavy()			L2 s_next() of the scheduler, sleep
@@ -40,8 +40,10 @@
 #define _GNU_SOURCE
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
-#include "vtap.h"
+#include "vcensus.h"
+#include "vclock.h"
 #include "vnames.h"
+#include "vstack.h"
 #include "compiler.h"
 #include "lock.h"
 
@@ -55,7 +57,6 @@ UPREEMPT_NEVER;
 
 #define TABLE		4096		/* a power of two, more than UVIEW_ROWS */
 #define WALKS		2000		/* unwindings of a census */
-#define WALK		256		/* as UNWIND in uview.c */
 #define AHEAD		16		/* threads, blocks */
 #define LINE		64		/* bytes of a cache line */
 
@@ -348,13 +349,20 @@ void uview_census_take(struct uview_view *self, long patience)
 	       uview_ns() - ns < (uint64_t)patience)
 		(void)nanosleep(&nap, NULL);
 	census.c_rows = census.c_threads = census.c_left_out = 0;
-	census.c_tap.a_credit = WALKS * (long)WALK;
+	census.c_tap.a_credit = WALKS * (long)UVIEW_UNWIND;
 	memset(census.c_table, 0, sizeof census.c_table);
 	count();							/* G4 */
 	__atomic_store_n(&uview_all.v_gate, 0, __ATOMIC_RELEASE);	/* G5 */
 	holders_set();
 	publish(tick, ns);
 	ulock_put(&uview_all.v_lock);
+}
+
+void uview_census_answer(struct uview_view *v, unsigned ask)
+{
+	if (__atomic_exchange_n(&uview_all.v_asked, ask, __ATOMIC_RELAXED) !=
+	    ask)
+		uview_census_take(v, 100000000);
 }
 
 #endif

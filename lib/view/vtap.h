@@ -16,6 +16,8 @@
 
 #define UVIEW_CACHE	64	/* functions, objects */
 #define UVIEW_HASHES	2048	/* stacks */
+#define UVIEW_UNWIND	256	/* blocks that earn an unwinding */
+#define UVIEW_CREDIT	(4096L * UVIEW_UNWIND)	/* at the start */
 
 struct uview_tap {
 	struct uring  a_ring;
@@ -30,7 +32,7 @@ struct uview_tap {
 	struct { void (*f)(void *); unsigned nr; } a_name[UVIEW_CACHE];
 	const void   *a_object[UVIEW_CACHE];	/* seen lately */
 	struct { uint64_t hash; unsigned nr; } a_stack[UVIEW_HASHES];
-	long          a_credit;	/* for unwinding: see STACKS in uview.c */
+	long          a_credit;	/* for unwinding: see vstack.c */
 };
 
 /* A dispatcher is INSIDE while none of its threads runs or moves. */
@@ -47,21 +49,22 @@ struct uview_view {
 	struct uwait_source *const *w_source;	/* *NULL: s_next() looks at
 					 * nothing while threads can run */
 	int                w_state;	/* (atomic) */
-	struct ustack     *w_thread;	/* that runs, or NULL */
-	unsigned           w_function;	/* its name */
-	const void        *w_victim;	/* whose place it has taken */
-	const struct usched_lane *w_lane;	/* where it runs */
-	int                w_bound;	/* as in ustats.c */
+	struct ustack     *w_thread;	/* the thread that runs, or NULL */
+	unsigned           w_function;	/* the name of w_thread's function */
+	const void        *w_victim;	/* the thread whose place w_thread has
+					 * taken */
+	const struct usched_lane *w_lane;	/* where w_thread runs */
+	int                w_bound;	/* l_bound of w_lane: see ustats.c */
 	unsigned           w_lane_nr;	/* lanes that there are, at least */
-	unsigned           w_reason;	/* of its stop, so far */
+	unsigned           w_reason;	/* why w_thread stops, so far */
 	unsigned           w_ready;	/* threads that can run */
 	uint64_t           w_time;	/* of the records that follow */
-	uint64_t           w_since;	/* it runs */
+	uint64_t           w_since;	/* when w_thread began to run */
 	struct uproc_mark  w_mark;
-	struct usched_moves w_moves;	/* if none else counts */
+	struct usched_moves w_moves;	/* used if no other module counts */
 	struct usched_moves *w_counted;
 	long               w_stolen;
-	long               w_preempted;	/* by the kernel */
+	long               w_preempted;	/* how often the kernel took the cpu */
 };
 
 /* What there is once in a process. */
@@ -75,26 +78,62 @@ struct uview_all {
 	struct ulock       v_lock;	/* protects v_first; held by a census */
 	struct uview_view *v_first;
 	uint64_t           v_tick, v_ns;	/* where both clocks began */
+	bool               v_no_counter;	/* a tick is a ns */
+	uint64_t           v_long_run;	/* ticks: then ask whether the kernel
+					 * took the cpu (atomic) */
+	int                v_fd;	/* of the file */
+	int                v_log;	/* a ring has 2^v_log records */
+	bool               v_keeps;	/* the file stays after exit() */
 };
 
 extern USLICE_HIDDEN struct uview_all uview_all;
 
-/* Returns the stack of u, which is blocked, 0: unknown. may_walk: not only if it
- * was seen before. Owner of the tap only. */
-USLICE_HIDDEN unsigned uview_stack_of(struct uview_tap *a,
-		const struct usched *s, const struct ustack *u, bool may_walk);
-
-USLICE_HIDDEN unsigned uview_function_of(struct uview_tap *a,
-					 const struct ustack *u);
-
-/* The clock of records, and ns of CLOCK_MONOTONIC. */
-USLICE_HIDDEN uint64_t uview_tick(void);
-USLICE_HIDDEN uint64_t uview_ns(void);
-
 /*
- * Takes a census. self: the view that calls, or NULL. patience: ns until threads
- * that run must have given way. Any native thread.
+ * The tap of this native thread, while it records. By default, a compiler finds a
+ * variable of another file by one instruction more, in each wait.
  */
-USLICE_HIDDEN void uview_census_take(struct uview_view *self, long patience);
+#if defined(__PIC__) && !defined(__PIE__)
+#define UVIEW_TLS	"local-dynamic"
+#else
+#define UVIEW_TLS	"local-exec"
+#endif
+extern USLICE_HIDDEN __thread __attribute__((tls_model(UVIEW_TLS)))
+	struct uview_tap *uview_here;
+
+/* Begins to record on this native thread; 2^log records. NULL: it cannot. */
+USLICE_HIDDEN struct uview_tap *uview_tap_begin(int log);
+USLICE_HIDDEN void uview_tap_end(struct uview_tap *a);
+
+/* Writes down both clocks. Owner only, while it is busy. */
+USLICE_HIDDEN void uview_clock_put(struct uview_tap *a);
+
+/* Forgets the taps of the parent, in a child of fork(). */
+USLICE_HIDDEN void uview_taps_renew(void);
+
+static inline struct uview_ring *uview_ring_nth(unsigned nr)
+{
+	return (struct uview_ring *)((char *)uview_all.v_file +
+		uview_all.v_file->vf_part[UVIEW_PART_RINGS].vp_at) + nr;
+}
+
+static inline void uview_put(struct uview_tap *a, uint64_t time, unsigned kind,
+			     unsigned arg, const void *at, unsigned id)
+{
+	uring_put(&a->a_ring, time, kind, arg, uring_word(at, id));
+}
+
+/* Between these a signal handler records nothing. */
+
+static inline void uview_busy(struct uview_tap *a)
+{
+	a->a_busy = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void uview_idle(struct uview_tap *a)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	a->a_busy = 0;
+}
 
 #endif /* UVIEW_TAP_H */

@@ -25,7 +25,7 @@ struct uself_block {
 	void               *b_data;	/* (atomic) */
 	char                b_name[UTHREAD_NAME];
 	unsigned char       b_kind;
-	unsigned            b_noted;	/* for uview.c: where it noted the name */
+	unsigned            b_noted;	/* for vswitch.c: where it noted the name */
 	/* For uscope.c. */
 	struct uscope      *b_scope;	/* the innermost, or NULL */
 	struct uwait       *b_wait;	/* to be cancelled, or NULL (atomic) */

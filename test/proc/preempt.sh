@@ -12,7 +12,8 @@ cd "$(dirname "$0")/../.." || exit 1
 . test/run/count
 
 all="usched uwait uthread uscope umem uproc rr ll ws upreempt"
-others='uguard uhard ustats utrace ulist uchain uview vnames vcensus vcopy
+others='uguard uhard ustats utrace ulist uchain uview vwatch vswitch vcensus vfile
+	vstack vnames vtap vcopy
 	ucall uchan ugen usync uwork'
 flags="-std=gnu11 $includes"
 long=$([ "${PREEMPT_SECONDS:-0}" -ge 60 ] && echo long)

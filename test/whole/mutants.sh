@@ -210,11 +210,11 @@ broken 'look: the place of the call is lost' look lib/debug/ulook.c \
 	's/m->m_reg\[16\] = p->p_pc;//'
 
 # Recorders.
-broken 'view: a yield is a wait' view lib/view/uview.c \
+broken 'view: a yield is a wait' view lib/view/vswitch.c \
 	's/v->w_reason = UVIEW_YIELDED;/;/'
-broken 'view: an end is a wait' view lib/view/uview.c \
+broken 'view: an end is a wait' view lib/view/vswitch.c \
 	's/bool ended = v->w_lane->l_bound != v->w_bound;/bool ended = false;/'
-broken 'view: a wait does not end' view lib/view/uview.c \
+broken 'view: a wait does not end' view lib/view/vwatch.c \
 	'/^static void wait_end/,/^}/s/UVIEW_BLOCKED/UVIEW_WAITS/'
 broken 'view: the child of a fork writes to the file' view lib/view/uview.c \
 	'/^static void in_child(void)/,/^}/s/uview_all.v_file = NULL;/return;/'

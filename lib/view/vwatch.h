@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* vwatch.h: the records of waits and of processors. Not API. */
+
+#ifndef UVIEW_WATCH_H
+#define UVIEW_WATCH_H
+
+#include "vtap.h"
+
+/* Lets waits and processors report from now on. */
+USLICE_HIDDEN void uview_watch_start(void);
+
+/* Records for native threads that have a tap. Any native thread. */
+USLICE_HIDDEN void uview_note(unsigned kind, unsigned arg, const void *at,
+			      unsigned id);
+
+#endif /* UVIEW_WATCH_H */

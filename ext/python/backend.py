@@ -29,7 +29,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))    # as in an sdist
 INCLUDE = os.path.join(TOP, "include", "usched")
 PACKAGE = "usched_engine"
-OWN = ["pymodule", "pycall", "pybus", "pysee"]
+OWN = ["pymodule", "pycall", "pyport", "pyrecord", "pyfunction", "pysee",
+       "pybus", "pyerror"]
 SUMMARY = "C functions as tasks: awaitable, bounded, prioritized, without the GIL"
 
 

@@ -29,6 +29,8 @@ struct pin {
 
 static _Atomic(struct adopted *) ended;
 
+atomic_bool engine_is_down;
+
 /* Keeps memory whose life has ended for bus_reap(). Any thread. */
 static void adopted_end(void *data, void *arg)
 {
@@ -101,6 +103,19 @@ PyObject *bus_push(PyObject *self, PyObject *args)
 	if (!PyArg_ParseTuple(args, "sOp", &name, &data, &copy))
 		return NULL;
 	return copy ? push_copy(name, data) : push_adopt(name, data);
+}
+
+int engine_end(void)
+{
+	int rc = -EBUSY;
+
+	if (atomic_exchange(&engine_is_down, false)) {
+		rc = engine_fini();
+		if (rc == -EBUSY)
+			atomic_store(&engine_is_down, true);
+		bus_reap();
+	}
+	return rc;
 }
 
 static void pin_dealloc(struct pin *p)

@@ -13,6 +13,13 @@
 
 #include "uengine.h"
 
+#define HIDDEN	__attribute__((visibility("hidden")))
+
+/* pymodule.c calls all others; pycall.c and pysee.c call those that follow; and
+ * pybus.c calls pyerror.c. */
+
+/* pyerror.c */
+
 /* Engine functions that wait, as wait_sliced() calls them. */
 typedef int wait_f(void *arg, utime_ns until);
 
@@ -31,26 +38,42 @@ int wait_sliced(wait_f *f, void *arg, utime_ns until);
  */
 int to_deadline(PyObject *seconds, void *until);
 
+/* EngineFull, EngineClosed: set by use(). */
+extern HIDDEN PyObject *error_full, *error_closed;
+
+/* pybus.c */
+
 /* Releases adopted memory whose life has ended. */
 void bus_reap(void);
 
 /* Ends the engine, if it was shut down and no pin is held. Returns an error. */
 int engine_end(void);
 
+/* engine_shutdown() has returned 0, and engine_fini() has not. */
+extern HIDDEN atomic_bool engine_is_down;
+
+PyObject *bus_push(PyObject *self, PyObject *args);
+PyObject *bus_get(PyObject *self, PyObject *args);
+PyObject *bus_clear(PyObject *self, PyObject *none);
+
+extern PyTypeObject pin_type;
+
+/* pycall.c, and its parts: pyrecord.h */
+
 PyObject *call_spawn(PyObject *self, PyObject *args);
 PyObject *call_prepared(PyObject *self, PyObject *args);
 PyObject *call_run(PyObject *self, PyObject *prepared);
 PyObject *call_converters(PyObject *self, PyObject *none);
-PyObject *bus_push(PyObject *self, PyObject *args);
-PyObject *bus_get(PyObject *self, PyObject *args);
-PyObject *bus_clear(PyObject *self, PyObject *none);
-PyObject *see_stats(PyObject *self, PyObject *none);
-PyObject *see_thread(PyObject *self, PyObject *args);
-PyObject *see_stack(PyObject *self, PyObject *args);
 
-extern PyTypeObject function_type, port_type, pin_type;
+extern PyTypeObject function_type, port_type;
 
 /* Python's get_address(): the address in an object of another library. */
 extern PyObject *address_of;
+
+/* pysee.c */
+
+PyObject *see_stats(PyObject *self, PyObject *none);
+PyObject *see_thread(PyObject *self, PyObject *args);
+PyObject *see_stack(PyObject *self, PyObject *args);
 
 #endif /* PYCALL_H */

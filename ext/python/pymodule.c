@@ -9,85 +9,9 @@
 
 #include "pycall.h"
 
-#include <math.h>
-
-static PyObject *full, *closed;
-static atomic_bool is_down;	/* engine_shutdown() has returned 0 */
-
-/* Returns the class of an error. Caller holds the GIL. */
-static PyObject *class_of(int rc)
-{
-	switch (rc) {
-	case -EAGAIN:		return full;
-	case -ETIMEDOUT:	return PyExc_TimeoutError;
-	case -ESHUTDOWN:
-	case -ENODEV:
-	case -ECHILD:		return closed;
-	case -ENOMEM:
-	case -ENOSPC:		return PyExc_MemoryError;
-	case -ENOENT:		return PyExc_KeyError;
-	case -ESRCH:
-	case -EALREADY:		return PyExc_LookupError;
-	case -E2BIG:
-	case -EINVAL:
-	case -EEXIST:
-	case -ENOTSUP:		return PyExc_ValueError;
-	}
-	return PyExc_RuntimeError;
-}
-
-PyObject *raise_error(int rc)
-{
-	if (!PyErr_Occurred())
-		PyErr_SetString(class_of(rc), engine_error(rc));
-	return NULL;
-}
-
 static PyObject *result(int rc)
 {
 	return rc < 0 ? raise_error(rc) : PyLong_FromLong(rc);
-}
-
-int to_deadline(PyObject *seconds, void *until)
-{
-	double s;
-
-	*(utime_ns *)until = UNEVER;
-	if (seconds == Py_None)
-		return 1;
-	s = PyFloat_AsDouble(seconds);
-	if (s == -1 && PyErr_Occurred())
-		return 0;
-	if (isnan(s)) {
-		PyErr_SetString(PyExc_ValueError, "a time is not a number");
-		return 0;
-	}
-	if (s <= 0)
-		*(utime_ns *)until = UNOW;
-	else if (s < 9e9)
-		*(utime_ns *)until = uafter((utime_ns)(s * 1e9));
-	return 1;
-}
-
-int wait_sliced(wait_f *f, void *arg, utime_ns until)
-{
-	utime_ns slice;
-	int rc;
-
-	for (;;) {
-		slice = until == UNOW ? UNOW : uafter(50 * UTIME_MS);
-		if (slice > until)
-			slice = until;
-		Py_BEGIN_ALLOW_THREADS
-		rc = f(arg, slice);
-		Py_END_ALLOW_THREADS
-		if (rc != -ETIMEDOUT && rc != -EAGAIN)
-			return rc;
-		if (PyErr_CheckSignals() != 0)
-			return -EINTR;
-		if (slice == until)
-			return rc;
-	}
 }
 
 /* setup(workers, gil_threads, tasks_per_thread, tasks, shared_amount,
@@ -113,7 +37,7 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	rc = engine_init(&c);
 	Py_END_ALLOW_THREADS
 	if (rc == 0)
-		atomic_store(&is_down, false);
+		atomic_store(&engine_is_down, false);
 	return result(rc);
 }
 
@@ -135,21 +59,8 @@ static PyObject *shutdown(PyObject *self, PyObject *args)
 	if (rc == -EAGAIN)
 		rc = -ETIMEDOUT;
 	if (rc == 0)
-		atomic_store(&is_down, true);
+		atomic_store(&engine_is_down, true);
 	return result(rc);
-}
-
-int engine_end(void)
-{
-	int rc = -EBUSY;
-
-	if (atomic_exchange(&is_down, false)) {
-		rc = engine_fini();
-		if (rc == -EBUSY)
-			atomic_store(&is_down, true);
-		bus_reap();
-	}
-	return rc;
 }
 
 /* fini(): returns whether the engine has ended; else the last Pin ends it. */
@@ -293,10 +204,11 @@ static PyObject *capsule(PyObject *self, PyObject *object)
 static PyObject *use(PyObject *self, PyObject *args)
 {
 	(void)self;
-	if (!PyArg_ParseTuple(args, "OOO", &full, &closed, &address_of))
+	if (!PyArg_ParseTuple(args, "OOO", &error_full, &error_closed,
+			      &address_of))
 		return NULL;
-	Py_INCREF(full);
-	Py_INCREF(closed);
+	Py_INCREF(error_full);
+	Py_INCREF(error_closed);
 	Py_INCREF(address_of);
 	Py_RETURN_NONE;
 }

@@ -242,16 +242,16 @@ done
 if [ "$python" ] && ${CC:-cc} -O2 -shared -fPIC -o "$dir/library.so" \
 		ext/python/tests/library.c; then
 	broken 'convert: narrow types take any int' \
-		python:test_convert.Ctypes.test_arguments ext/python/pycall.c \
+		python:test_convert.Ctypes.test_arguments ext/python/pyrecord.c \
 		's/if (bits < 64 \&\& (sign/if (0 \&\& (sign/'
 	broken 'convert: unsigned is signed' \
-		python:test_convert.Ctypes.test_arguments ext/python/pycall.c \
+		python:test_convert.Ctypes.test_arguments ext/python/pyrecord.c \
 		's/\*sign = n < 4;/*sign = true;/'
 	broken 'convert: the result of an unsigned int is signed' \
 		python:test_convert.Ctypes.test_results ext/python/usched_engine/_function.py \
 		's/"W": "I", /"W": "i", /'
 	broken 'convert: read-only buffers are written' \
-		python:test_convert.Ctypes.test_buffers ext/python/pycall.c \
+		python:test_convert.Ctypes.test_buffers ext/python/pyrecord.c \
 		's/if (write \&\& b->readonly)/if (0)/'
 	broken 'convert: items of any size' \
 		python:test_convert.Ctypes.test_buffers ext/python/usched_engine/_function.py \
@@ -267,7 +267,7 @@ if [ "$python" ] && ${CC:-cc} -O2 -shared -fPIC -o "$dir/library.so" \
 		python:test_convert.Cffi ext/python/usched_engine/_function.py \
 		's/return kept, self.call/return None, self.call/' full
 	broken 'convert: a cycle of a function is not collected' \
-		python:test_convert.Cycles ext/python/pycall.c \
+		python:test_convert.Cycles ext/python/pyfunction.c \
 		's/^	Py_VISIT(f->f_owner);//'
 	broken 'shutdown: two at once' python:test_bad ext/python/usched_engine/_engine.py \
 		's/if not self._ending.acquire(timeout=_left(end)):/if False:/;s/self._ending.release()/pass/'

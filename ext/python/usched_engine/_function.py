@@ -19,7 +19,7 @@ _CPARAM: Any = type(ctypes.byref(ctypes.c_int()))
 _PYTHON = ctypes._FUNCFLAG_PYTHONAPI    # type: ignore[attr-defined]
 _ERRNO = ctypes._FUNCFLAG_USE_ERRNO     # type: ignore[attr-defined]
 
-# Types whose values are the same for ctypes and for pycall.c. A subclass is not
+# Types whose values are the same for ctypes and for pyrecord.c. A subclass is not
 # among them: ctypes makes an object of it.
 _SIGNED = (ctypes.c_byte, ctypes.c_short, ctypes.c_int, ctypes.c_long,
            ctypes.c_longlong)
@@ -63,7 +63,7 @@ def _result_kind(result: Any) -> str:
 
 def _address(number: int) -> Any:
     """Returns what makes a function of ctypes at same_word(), real_bits() or
-    bits_real() in pycall.c."""
+    bits_real() in pyrecord.c."""
     address = _usched.converters()[number]
     return lambda result, *types: ctypes.PYFUNCTYPE(result, *types)(address)
 
@@ -124,7 +124,7 @@ class _Ctypes:
             else None
 
     def convert(self, number: int, value: Any) -> Any:
-        """See put_by_library() in pycall.c."""
+        """See put_by_library() in pyrecord.c."""
         if self.types is not None:
             kind = self.types[number]
             view = _buffer(value) if _is_address(kind) else None
@@ -381,7 +381,7 @@ class _Cffi:
         return self.calls[key]
 
     def convert(self, number: int, value: Any) -> Any:
-        """See put_by_library() in pycall.c."""
+        """See put_by_library() in pyrecord.c."""
         backend = _ffi()
         kind = self.kind.args[number]
         kept = value

@@ -155,7 +155,7 @@ class Future(_Base[_T]):
                 waiter.add_result(self)
 
     def _ended(self, value: Any, error: int, index: int) -> None:
-        """Takes an outcome from a port: see take() in pycall.c."""
+        """Takes an outcome from a port: see take() in pyport.c."""
         if error == 0:
             self._finish(FINISHED, value)
         elif error == 2:

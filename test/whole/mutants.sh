@@ -272,7 +272,7 @@ if [ "$python" ] && ${CC:-cc} -O2 -shared -fPIC -o "$dir/library.so" \
 	broken 'shutdown: two at once' python:test_bad ext/python/usched_engine/_engine.py \
 		's/if not self._ending.acquire(timeout=_left(end)):/if False:/;s/self._ending.release()/pass/'
 	broken 'shutdown: descriptors are closed twice' python:test_bad \
-		ext/python/usched_engine/_engine.py \
+		ext/python/usched_engine/_port.py \
 		's/while self.ends:/for end in self.ends + self.ends:/;s/os.close(self.ends.pop())/os.close(end)/'
 	broken 'shutdown: a handler waits for the call that it has interrupted' \
 		python:test_bad ext/python/usched_engine/_engine.py \

@@ -23,10 +23,11 @@ except ImportError as _error:
     raise ImportError("usched_engine: the part in C is missing here: run pip "
                       "install ./ext/python, and start Python elsewhere") \
         from _error
-from ._engine import Engine, EngineClosed, EngineFull
+from ._engine import Engine
+from ._errors import EngineClosed, EngineFull, TaskError
 from ._executor import Executor
 from ._function import get_c_function, _share_symbols
-from ._future import CancelledError, Future, TaskError
+from ._future import CancelledError, Future
 from ._see import CallStack, Frame, Stats, ThreadInfo
 from ._usched import CFunction, __version__
 

@@ -22,8 +22,8 @@ from typing import Any, Callable
 
 from . import _engine, _usched
 from ._engine import Engine
+from ._errors import TaskError, _EngineTaken
 from ._function import get_c_function
-from ._future import TaskError
 from ._usched import CFunction
 
 _Future = concurrent.futures.Future
@@ -145,7 +145,7 @@ class Executor(ThreadPoolExecutor):
             try:
                 self._engine = Engine(**self._options)
                 self._engine._calls = self._calls
-            except _engine._EngineTaken:
+            except _EngineTaken:
                 pass                    # another was faster, or has views
         return self._engine
 

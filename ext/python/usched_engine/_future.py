@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import os
 import threading
 from asyncio import _get_running_loop
 from concurrent.futures import CancelledError
@@ -19,12 +18,12 @@ from concurrent.futures._base import (CANCELLED_AND_NOTIFIED, FINISHED,
 from typing import TYPE_CHECKING, Any, Generator, TypeVar
 
 from . import _usched
+from ._errors import EngineClosed, TaskError
+from ._port import _Port, _Ports, _wake
 
 _T = TypeVar("_T")
 
 if TYPE_CHECKING:
-    from ._engine import Engine, _Port
-
     _Base = concurrent.futures.Future
 else:
     class _Base(concurrent.futures.Future):
@@ -38,25 +37,6 @@ _lock = threading.Lock()        # for short looks at futures
 def _renew_lock() -> None:
     global _lock
     _lock = threading.Lock()
-
-
-class TaskError(OSError):
-    """A C function has returned a negative number, -errno.
-
-    errno, strerror: the error. task: the name of the task. index: which call
-    of a batch, the first that failed; 0 otherwise.
-    """
-
-    def __init__(self, error: int, task: str, index: int = 0,
-                 many: bool = False) -> None:
-        name = "call %d of task %s" % (index, task) if many else \
-            "task " + task
-        super().__init__(error, "%s: %s" % (name, os.strerror(error)))
-        self.task = task
-        self.index = index
-
-    def __reduce__(self) -> Any:
-        return (TaskError, (self.errno, self.task, self.index))
 
 
 class Future(_Base[_T]):
@@ -75,7 +55,7 @@ class Future(_Base[_T]):
     _made: threading.Condition | None = None
     _told: list[Any] | None = None  # waiters of concurrent.futures
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(self, engine: _Ports, name: str) -> None:
         # Not the base's: it makes a condition.
         self._state: str = PENDING
         self._done_callbacks: list[Any] = []
@@ -172,7 +152,8 @@ class Future(_Base[_T]):
         """Lets an end be told, even if no event loop runs. With a timeout
         other than 0, waits a little."""
         if self._engine._forked:
-            raise _closed("the process has forked: its tasks run in the parent")
+            raise EngineClosed("the process has forked: its tasks run in the "
+                               "parent")
         if self._port is None:
             return
         if timeout != 0:
@@ -319,26 +300,4 @@ class Future(_Base[_T]):
     set_running_or_notify_cancel = None     # type: ignore[assignment]
 
 
-def _closed(text: str) -> Exception:
-    from ._engine import EngineClosed
-    return EngineClosed(text)
-
-
-def _set(mine: asyncio.Future[None]) -> None:
-    if not mine.done():
-        mine.set_result(None)
-
-
-def _wake(mine: asyncio.Future[None]) -> None:
-    """Wakes a coroutine that awaits, in its own loop."""
-    loop = mine.get_loop()
-    if _get_running_loop() is loop:
-        _set(mine)
-        return
-    try:
-        loop.call_soon_threadsafe(_set, mine)
-    except RuntimeError:
-        pass                            # the loop was closed
-
-
-__all__ = ["CancelledError", "Future", "TaskError"]
+__all__ = ["CancelledError", "Future"]

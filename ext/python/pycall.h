@@ -15,8 +15,7 @@
 
 #define HIDDEN	__attribute__((visibility("hidden")))
 
-/* pymodule.c calls all others; pycall.c and pysee.c call those that follow; and
- * pybus.c calls pyerror.c. */
+/* A file calls functions of the sections above its own. pymodule.c calls all. */
 
 /* pyerror.c */
 

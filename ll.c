@@ -63,14 +63,15 @@ static void soon(struct uproc *p, struct uproc_thread *t)
 }
 
 /* A thread made by another stays with it, as in a group. */
-static int make_here(struct uproc *p, void (*f)(void *), void *arg, int flags)
+static int make_here(struct usched *s, void (*f)(void *), void *arg, int lane)
 {
-	return uproc_make(p, f, arg, flags) != NULL ? 0 : -errno;
+	return uproc_make((struct uproc *)s, f, arg, uproc_flags(lane)) != NULL ?
+		0 : -errno;
 }
 
 static const struct uproc_ops ops = {
-	.op_next = next, .op_soon = soon, .op_move.mv_make = make_here,
-	.op_name = "ll_"
+	.op_sched = { .s_next = next, .s_make = make_here },
+	.op_soon = soon, .op_name = "ll_"
 };
 
 #define SCHED(name)	ll_##name

@@ -38,7 +38,7 @@ static struct ustack *next(struct usched *s)
 	return &uproc_queue_get(&p->p_queue)->t_stack;
 }
 
-static const struct uproc_ops ops = { .op_next = next, .op_name = "rr_" };
+static const struct uproc_ops ops = { .op_sched.s_next = next, .op_name = "rr_" };
 
 #define SCHED(name)	rr_##name
 #define THREAD		struct rr_thread

@@ -61,9 +61,9 @@ static struct ustack *next(struct usched *s)
 }
 
 static const struct uproc_ops ops = {
-	.op_size   = sizeof(struct dl_proc),
-	.op_thread = sizeof(struct dl_thread),
-	.op_next   = next
+	.op_sched.s_next = next,
+	.op_size         = sizeof(struct dl_proc),
+	.op_thread       = sizeof(struct dl_thread)
 };
 
 static void say(void *arg)

@@ -110,11 +110,10 @@ static int preempt(struct usched *s, struct ustack *u)
 }
 
 static const struct uproc_ops ops = {
-	.op_size    = sizeof(struct pr_proc),
-	.op_thread  = sizeof(struct pr_thread),
-	.op_next    = next,
-	.op_preempt = preempt,
-	.op_name    = "pr_"
+	.op_sched  = { .s_next = next, .s_preempt = preempt },
+	.op_size   = sizeof(struct pr_proc),
+	.op_thread = sizeof(struct pr_thread),
+	.op_name   = "pr_"
 };
 
 #define SCHED(name)	pr_##name

@@ -33,15 +33,6 @@ static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 		uproc_queue_put(&p->p_queue, t);
 }
 
-/* Wakes t. here: the processor of the caller, or NULL. Any native thread. */
-static void wake(struct uproc *here, struct uproc_thread *t)
-{
-	if (uproc_of(t) == here)
-		ready(here, t, 1);
-	else
-		uproc_post(t);
-}
-
 const struct uproc_watch *uproc_watch;
 
 /* Wakes t, which then sees what the waker has written before: R3 in wakes.h. */
@@ -54,6 +45,18 @@ void uproc_post(struct uproc_thread *t)
 	p = uproc_of(t);
 	if (uwakes_post(&t->t_wakes, &p->p_inbox))	/* t may be freed */
 		uidle_wake(&p->p_set->set_idle, &p->p_asleep);
+}
+
+/* The s_wake() of rr and ll. Any native thread. */
+static void wake(struct usched *s, struct ustack *u)
+{
+	struct uproc_thread *t = (struct uproc_thread *)u;
+
+	(void)s;
+	if (uproc_of(t) == uproc_native())
+		ready(uproc_of(t), t, 1);
+	else
+		uproc_post(t);
 }
 
 /* Takes what has come to p, except for events from outside. */

@@ -21,27 +21,13 @@ static int wait_here(struct usched *s)
 	return uproc_wait();
 }
 
-static void any_wake(struct usched *s, struct ustack *u)
-{
-	((struct uproc *)s)->p_set->set_ops.op_move.mv_wake(uproc_native(),
-						(struct uproc_thread *)u);
-}
-
-static int any_make(struct usched *s, void (*f)(void *), void *arg, int lane)
-{
-	struct uproc *p = (struct uproc *)s;
-
-	return p->p_set->set_ops.op_move.mv_make(p, f, arg,
-			lane == USCHED_PRIVATE ? UPROC_PRIVATE : 0);
-}
-
 /* Makes a thread as rr_thread_init() does. */
-static int make_dealt(struct uproc *p, void (*f)(void *), void *arg, int flags)
+static int make_dealt(struct usched *s, void (*f)(void *), void *arg, int lane)
 {
-	struct uproc_set *set = p->p_set;
+	struct uproc_set *set = ((struct uproc *)s)->p_set;
 
-	return uproc_make(uproc_at(set, uproc_deal(set)), f, arg, flags) !=
-		NULL ? 0 : -errno;
+	return uproc_make(uproc_at(set, uproc_deal(set)), f, arg,
+			  uproc_flags(lane)) != NULL ? 0 : -errno;
 }
 
 static void thread_done(struct usched *s, struct ustack *u)

@@ -88,9 +88,11 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (here == p)
+	if (here == p) {
 		ring_move(p);
-	wake(here, t);
+		ready(p, t, 1);
+	} else
+		uproc_post(t);
 	return t;
 }
 

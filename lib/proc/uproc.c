@@ -152,7 +152,8 @@ int uproc_preempt(struct uproc_set *set)
 	if (INLINED)
 		return -ENOTSUP;
 	for (i = 0; i < set->set_nr; i++)
-		uproc_nth(set, i)->p_sched.s_preempt = set->set_ops.op_preempt;
+		uproc_nth(set, i)->p_sched.s_preempt =
+			set->set_ops.op_sched.s_preempt;
 	return 0;
 }
 
@@ -167,20 +168,13 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 	p->p_nr    = nr;
 	p->p_room  = room;
 	p->p_private = set->set_private > 0 ? UPROC_PRIVATE : 0;
-	p->p_sched = (struct usched) {
-		.s_next  = o->op_next,
-		.s_alloc = buf_alloc,
-		.s_free  = buf_free,
-		.s_done  = o->op_move.mv_done,
-		.s_again = o->op_move.mv_again,
-		.s_wait  = o->op_move.mv_wait,
-		.s_wake  = any_wake,
-		.s_make  = any_make,
-		.s_waits = &p->p_waits,
-#if defined(USCHED_HARD)
-		.s_preempt = o->op_preempt	/* for usched_point() */
+	p->p_sched = o->op_sched;
+	p->p_sched.s_alloc = buf_alloc;
+	p->p_sched.s_free  = buf_free;
+	p->p_sched.s_waits = &p->p_waits;
+#if !defined(USCHED_HARD)
+	p->p_sched.s_preempt = NULL;	/* uproc_preempt() sets it */
 #endif
-	};
 	uwait_base_init(&p->p_waits, &p->p_sched, o->op_move.mv_waits);
 	p->p_round.r_run = UWAIT_LATE;
 	if (utime_seed() != 0)		/* 0 is no state of the generator */
@@ -251,26 +245,27 @@ static void *zeroed(size_t size)
 static void ops_init(struct uproc_ops *o, const struct uproc_ops *given)
 {
 	struct uproc_move_ops *m = &o->op_move;
+	struct usched *s = &o->op_sched;
 
 	*o = *given;
 	if (o->op_size == 0)
 		o->op_size = sizeof(struct uproc);
 	if (o->op_thread == 0)
 		o->op_thread = sizeof(struct uproc_thread);
-	if (o->op_preempt == NULL)
-		o->op_preempt = preempt;
+	if (s->s_preempt == NULL)
+		s->s_preempt = preempt;
+	if (s->s_done == NULL)
+		s->s_done = thread_done;
+	if (s->s_wait == NULL)
+		s->s_wait = wait_here;
+	if (s->s_wake == NULL)
+		s->s_wake = wake;
+	if (s->s_make == NULL)
+		s->s_make = make_dealt;
 	if (m->mv_lanes == NULL)
 		m->mv_lanes = lanes_each;
-	if (m->mv_done == NULL)
-		m->mv_done = thread_done;
-	if (m->mv_wait == NULL)
-		m->mv_wait = wait_here;
-	if (m->mv_wake == NULL)
-		m->mv_wake = wake;
 	if (m->mv_waits == NULL)
 		m->mv_waits = &wait_ops;
-	if (m->mv_make == NULL)
-		m->mv_make = make_dealt;
 }
 
 /* Makes a set without processors. 0 or -errno. */

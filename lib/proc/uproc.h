@@ -9,7 +9,7 @@
  * It has a dispatcher, a queue of threads that can run, an inbox for remote
  * wakes and memory of its own. A scheduler starts and stops a set of processors
  * (struct uproc_set), to which it adds an order. It gives uproc_init() the
- * call-back op_next(), which takes threads from the queue or from queues of the
+ * call-back s_next(), which takes threads from the queue or from queues of the
  * scheduler. doc/scheduler.md writes a scheduler, step by step.
  *
  * Waits and wakes are counted (wakes.h): a wake before the wait is kept.
@@ -112,31 +112,27 @@ enum {
 	UPROC_OWN  = 4		/* this bit and all above are the scheduler's */
 };
 
+/* Returns the flags of a thread that s_make() is asked for with this lane. */
+static __inline__ int uproc_flags(int lane)
+{
+	return lane == USCHED_PRIVATE ? UPROC_PRIVATE : 0;
+}
+
 /* For schedulers whose threads move. A member that is NULL: as in rr. */
 struct uproc_move_ops {
 	/* At the start; maybe again. 0 or -errno; -ENOSYS: there are none. */
 	int  (*mv_lanes)(struct uproc_set *set);
-	void (*mv_done)(struct usched *s, struct ustack *u);
-	int  (*mv_again)(struct usched *s, struct ustack *u);	/* or never */
-	/* A thread of s, the caller, waits for a wake. 0 or -ENOMEM. */
-	int  (*mv_wait)(struct usched *s);
-	/* Wakes t. here: the processor that calls; NULL: a native thread. */
-	void (*mv_wake)(struct uproc *here, struct uproc_thread *t);
 	/* For uwait.h; NULL: as in rr. */
 	const struct uwait_ops *mv_waits;
 	/* Ends the wait of w, which is claimed, if its thread is at home at p,
 	 * whose dispatcher calls. False: uwait_complete() has to. Or NULL. */
 	int  (*mv_complete)(struct uproc *p, struct uwait *w);
-	/* Makes a thread for a thread of p, the caller, with flags as for
-	 * uproc_make(). 0 or -errno. */
-	int  (*mv_make)(struct uproc *p, void (*f)(void *), void *arg,
-			int flags);
 	/* In the child that a thread of p has forked: later calls must not
 	 * wait. Or NULL. */
 	void (*mv_forked)(struct uproc *p);
 	/* Returns whether p alone runs the threads of a lane, and has some if it is a
 	 * private one. NULL: of all lanes, or of none if mv_lanes is not NULL.
-	 * Called in op_next(). */
+	 * Called in s_next(). */
 	int  (*mv_has)(const struct uproc *p, int lane);
 };
 
@@ -150,12 +146,13 @@ struct uproc_mark {
 typedef void uproc_fresh(void *arg, const struct ustack *t, unsigned tasks);
 
 /*
- * A scheduler over processors. op_next returns the thread that runs next; all
- * other members may be left out.
+ * A scheduler over processors. s_next() of op_sched returns the thread that runs next;
+ * all other members may be left out.
  */
 struct uproc_ops {
-	struct ustack *(*op_next)(struct usched *s);
-	int  (*op_preempt)(struct usched *s, struct ustack *u);
+	/* The call-backs of each dispatcher (usched.h). One that is NULL is as in rr;
+	 * s_alloc and s_free are always those of uproc.c. */
+	struct usched op_sched;
 	/* Puts t, which can run, where it runs soon; NULL: in the queue. */
 	void (*op_soon)(struct uproc *p, struct uproc_thread *t);
 	size_t op_size;		/* of a processor; begins with struct uproc */
@@ -167,7 +164,7 @@ struct uproc_ops {
 	/*
 	 * For uview.h: calls f for each thread that was put where it will run
 	 * at p since *m was set, and sets *m. outside: not by a thread. Returns
-	 * how many threads wait there. Owner only, before and after op_next().
+	 * how many threads wait there. Owner only, before and after s_next().
 	 * NULL: they are in s_hot or p_queue.
 	 */
 	unsigned (*op_fresh)(struct uproc *p, struct uproc_mark *m, int outside,
@@ -317,7 +314,7 @@ void uproc_post(struct uproc_thread *t);
 
 /*
  * Takes the wakes that have come to the inbox; if no thread can run, sleeps
- * until a thread can. op_next() calls it when the queue is empty, and when
+ * until a thread can. s_next() calls it when the queue is empty, and when
  * uproc_is_late(). False: the set is being stopped.
  */
 int uproc_look(struct uproc *p);
@@ -339,7 +336,7 @@ static __inline__ int uproc_must_ask(const struct uproc *p, unsigned switches)
 
 /*
  * Returns whether p, which has threads to run, has to look first for what comes
- * from outside. op_next() asks at each switch; switches counts them.
+ * from outside. s_next() asks at each switch; switches counts them.
  */
 static __inline__ int uproc_is_late(struct uproc *p, unsigned switches)
 {
@@ -460,17 +457,17 @@ void uproc_shuffle(struct uproc *p);
 /* Threads to fetch ahead: enough for some misses, few enough to stay cached. */
 #define UPROC_AHEAD	48
 
-/* Counts the switches to prepared threads since op_next() was called. */
+/* Counts the switches to prepared threads since s_next() was called. */
 static __inline__ unsigned uproc_count(struct uproc *p)
 {
 	return p->p_switches += p->p_prepared - p->p_sched.s_left;
 }
 
 /*
- * Counts the switch to the thread that op_next() is about to return, and lets
+ * Counts the switch to the thread that s_next() is about to return, and lets
  * prepared threads (usched.h) run after it, until p has to ask whether it is late.
  * But if s_next is not next, because another call-back stands in front, lets none
- * run. op_next() calls it.
+ * run. s_next() calls it.
  */
 static __inline__ void uproc_prepare(struct uproc *p,
 				     struct ustack *(*next)(struct usched *))

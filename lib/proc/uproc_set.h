@@ -193,10 +193,10 @@ struct uproc_rests {
 /* Returns how many ns p may sleep until its next rest, or UNEVER. Owner only. */
 UPROC_HIDDEN utime_ns uproc_rest_in(const struct uproc *p, struct uproc_rests *r);
 
-/* Rests, if that is due: gives back memory of lanes that p has. As op_next(). */
+/* Rests, if that is due: gives back memory of lanes that p has. As s_next(). */
 UPROC_HIDDEN void uproc_rest(struct uproc *p, struct uproc_rests *r);
 
-/* Looks at some private lanes, if that is due, in op_next(), at a look. */
+/* Looks at some private lanes, if that is due, in s_next(), at a look. */
 UPROC_HIDDEN void uproc_cool_in_time(struct uproc *p);
 
 /*

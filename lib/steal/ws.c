@@ -98,11 +98,13 @@ void ws_post(struct ws_thread *thread)
 	post_node(ws_home(t), t);
 }
 
-/* Wakes t. The dispatcher calls this, too, when a thread has ended. */
-static void wake(struct uproc *here, struct uproc_thread *t)
+/* The s_wake(): wakes a thread. The worker of the caller may be one of another set. */
+static void wake(struct usched *s, struct ustack *u)
 {
-	struct ws_worker *w = (struct ws_worker *)here;
+	struct ws_worker *w = (struct ws_worker *)uproc_native();
+	struct uproc_thread *t = (struct uproc_thread *)u;
 
+	(void)s;
 	if (w == NULL || ws_home(t) != w) {
 		ws_post((struct ws_thread *)t);
 		return;
@@ -127,7 +129,7 @@ void ws_wake_slow(struct ws_thread *t)
 	if (p != NULL)
 		ws_leave((struct ws_worker *)p);
 	if (!inherited(&t->s_thread))
-		wake(p, &t->s_thread);
+		wake(NULL, &t->s_thread.t_stack);
 }
 
 /* Making threads. */
@@ -529,12 +531,12 @@ static int wait_here(struct usched *s)
 	return ws_wait();
 }
 
-static int make_here(struct uproc *p, void (*f)(void *), void *arg, int flags)
+static int make_here(struct usched *s, void (*f)(void *), void *arg, int lane)
 {
-	(void)p;
-	if (flags == 0)
+	(void)s;
+	if (lane == 0)
 		return ws_spawn(f, arg);
-	return create_slow(-1, f, arg, flags) != NULL ? 0 : -errno;
+	return create_slow(-1, f, arg, uproc_flags(lane)) != NULL ? 0 : -errno;
 }
 
 /* For uview.h. */
@@ -656,22 +658,24 @@ static void in_child(struct uproc *p)
 }
 
 static const struct uproc_ops ops = {
-	.op_next    = next,
+	.op_sched   = {
+		.s_next    = next,
+		.s_done    = done,
+		.s_again   = again,
+		.s_preempt = preempt,
+		.s_wait    = wait_here,
+		.s_wake    = wake,
+		.s_make    = make_here
+	},
 	.op_name    = "ws_",
-	.op_preempt = preempt,
 	.op_size    = sizeof(struct ws_worker),
 	.op_init    = worker_init,
 	.op_fini    = worker_fini,
 	.op_fresh   = fresh,
 	.op_move    = {
 		.mv_lanes    = lanes_init,
-		.mv_done     = done,
-		.mv_again    = again,
-		.mv_wait     = wait_here,
-		.mv_wake     = wake,
 		.mv_waits    = &wait_ops,
 		.mv_complete = complete_here,
-		.mv_make     = make_here,
 		.mv_forked   = in_child,
 		.mv_has      = has_lane
 	}

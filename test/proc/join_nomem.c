@@ -62,7 +62,7 @@ static void parent(void *arg)
 int main(int argc, char **argv)
 {
 	static const struct uproc_ops ops = {
-		.op_next = next, .op_move.mv_wait = bad_wait
+		.op_sched = { .s_next = next, .s_wait = bad_wait }
 	};
 	long left;
 

@@ -111,7 +111,7 @@
  *     out of the table without a switch. With several processors each letter could
  *     come in between, so th_leaves would have to hold mail for all ways.
  *   - In a save: all workers must have seen sv_on before the first thread has come.
- *   - In ranks.c: K1, K3 and K4 hold since nothing else runs meanwhile.
+ *   - In ranks.c: spots K1, spots K3 and cut K4 hold since nothing else runs meanwhile.
  *
  * A rank for each cpu has all of that without a lock. So it was left at that.
  */

@@ -32,7 +32,7 @@
  *
  * MB1. The letters of a thread in bx_first have orders without a gap, and the last
  *      has pt_got - 1. Those in bx_early have larger orders.
- * MB2. A frame that has passed umove_point() looks up its box again: V1.
+ * MB2. A frame that has passed umove_point() looks up its box again: umove V1.
  */
 
 #include "umove_inside.h"

@@ -5,6 +5,7 @@
 #define UMOVE_INSIDE_H
 
 #include "umove.h"
+#include "uslice.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -84,6 +85,12 @@ struct umove_far {
 
 extern const struct umove_far *umove_far;	/* NULL: none */
 extern struct umove_program umove_program;
+extern struct usched *umove_sched;		/* whose threads move; or NULL */
+
+/* These are NULL in a program with the shared library, which hides them. */
+extern __typeof__(usched_save) usched_save __attribute__((weak));
+extern __typeof__(usched_resume_at) usched_resume_at __attribute__((weak));
+extern __typeof__(usched_name) usched_name __attribute__((weak));
 
 /* A number is that of a place, and above that counts those that had the place. */
 #define UMOVE_AGAIN	((long)1 << 32)
@@ -99,6 +106,9 @@ static inline size_t umove_slot(long number, size_t slots)
 	return (uint64_t)number * 0x9e3779b97f4a7c15u >> 32 & (slots - 1);
 }
 
+/* The program: uprogram.c. Fills umove_program. 0; -ENOTSUP, after a message. */
+int umove_program_init(struct usched *s);
+
 /*
  * Returns whether the caller is a thread of the scheduler, which has lanes where
  * they should be; else after a message.
@@ -110,6 +120,9 @@ bool umove_shares(const char *call);
 
 /* Returns whether ranks.c is not there; else after a message. */
 bool umove_is_alone(const char *call);
+
+/* Returns whether p is the program of this process; else after a message. */
+bool umove_is_ours(const char *what, const struct umove_program *p);
 
 /* Returns the caller's thread; NULL: umove_make() has not made it. */
 struct umove_thread *umove_mine(void);
@@ -124,6 +137,26 @@ struct umove_thread *umove_caller(const char *call);
  */
 int umove_pack(struct umove_thread *t, const char *call, size_t space,
 	       bool with_heap);
+
+/* While it is shut, no thread that has come goes on. */
+void umove_gate(bool shut);
+
+/* Returns how many of nob bytes are a thread that could go on here; 0: none. */
+size_t umove_valid(const char *bytes, size_t nob);
+
+/*
+ * Lets the thread of h, which is valid, go on here. NULL and errno: ENOMEM,
+ * ENOTSUP, after a message.
+ */
+struct umove_thread *umove_arrive(const char *call, struct umove_head *h,
+				  struct umove_batch *batch);
+
+/* Threads by number: unumber.c. */
+int  umove_table_init(int rank, int ranks);	/* 0, -ENOMEM */
+void umove_table_fini(void);			/* frees records, too */
+
+/* Puts t, which is new, into this process. */
+void umove_enter(struct umove_thread *t);
 
 /* Takes t, which has ended or left, from this process. */
 void umove_leave(struct umove_thread *t);
@@ -146,27 +179,21 @@ void umove_numbers_keep(void);
 /* Waits until no thread is here. 0 or -errno. */
 int umove_none(void);
 
-/* While it is shut, no thread that has come goes on. */
-void umove_gate(bool shut);
-
 /* Takes t, which has not gone on yet, from this process: it ends instead. */
 void umove_drop(struct umove_thread *t);
 
-/* Does so with all threads that have not gone on yet. */
+/* Drops all threads that have not gone on yet. */
 void umove_drop_all(void);
 
-/* Returns how many of nob bytes are a thread that could go on here; 0: none. */
-size_t umove_valid(const char *bytes, size_t nob);
+/* Returns a number for a thread; takes a number back that no thread has got. */
+long umove_number_get(void);
+void umove_number_back(long number);
 
 /*
- * Lets the thread of h, which is valid, go on here. NULL and errno: ENOMEM,
- * ENOTSUP, after a message.
+ * Returns whether t, the caller, which is to be packed for a call, cannot leave:
+ * urefuse.c. True: after a message.
  */
-struct umove_thread *umove_arrive(const char *call, struct umove_head *h,
-				  struct umove_batch *batch);
-
-/* Returns whether p is the program of this process; else after a message. */
-bool umove_is_ours(const char *what, const struct umove_program *p);
+bool umove_refused(const struct umove_thread *t, const char *call);
 
 /* Heaps of threads: uheap.c. */
 int  umove_heap_init(size_t size);	/* 0, -EINVAL */

@@ -28,8 +28,8 @@
  * a file that does not add up, with a sentence. The threads go on from the bytes
  * that were read: these are freed when the last thread has begun.
  *
- * NO MEMORY. A thread that has come must not go on before the file is written (V3).
- * If there is no memory for its wait, it has not come: it goes on, and the save
+ * NO MEMORY. A thread that has come must not go on before the file is written (umove
+ * V3). If there is no memory for its wait, it has not come: it goes on, and the save
  * fails. A load that fails takes out again all threads that it has made. These have
  * not run yet, and only end.
  *
@@ -171,7 +171,7 @@ static NOINLINE int stop(void)
 	if (t == NULL)
 		return -EINVAL;
 	rc = saving.sv_closed ? 0 : umove_pack(t, "umove_point", 0, false);
-	return rc == 1 ? 1 : rest(t, rc);	/* V1 */
+	return rc == 1 ? 1 : rest(t, rc);	/* umove V1 */
 }
 
 int umove_point(void)
@@ -447,7 +447,7 @@ int umove_save(const char *path)
 	if (t != NULL) {
 		rc = umove_pack(t, "umove_save", 0, false);
 		if (rc == 1)
-			return 1;	/* V1 */
+			return 1;	/* umove V1 */
 		come(t, rc);
 	}
 	return save(path);

@@ -22,8 +22,9 @@ export OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 seed=${1:-$(date +%s)}
 core='usched.c uhard.c rr.c ll.c ws.c uwait.c uscope.c uthread.c usync.c uproc.c ucall.c
-	umem.c uio.c upoll.c umove.c usave.c uheap.c umail.c'
-move='umove.c usave.c uheap.c umail.c'
+	umem.c uio.c upoll.c'
+move='umove.c uprogram.c unumber.c urefuse.c usave.c uheap.c umail.c'
+core="$core $move"
 ours='ext/mpi/umpi.c ext/mpi/uprofile.c ext/mpi/uerrors.c ext/move/ranks.c'
 fixed='-fno-pie -fno-stack-protector'
 
@@ -138,7 +139,7 @@ clang() {
 
 # The objects of the library without those of ext/move/.
 others() { # folder
-	ls "$1"/*.o | grep -vE '/(umove|usave|umail|uheap)\.c\.o$'
+	ls "$1"/*.o | grep -vE '/(umove|uprogram|unumber|urefuse|usave|umail|uheap)\.c\.o$'
 }
 
 same() { # what, results, and those of threads that stay

@@ -69,7 +69,7 @@ struct uthread {
 	int                ut_state;
 	struct uwait      *ut_wait;	/* of the joiner, or NULL */
 	void              *ut_result;
-	bool               ut_deaf;	/* not interruptible: its own */
+	bool               ut_masked;	/* not interruptible: its own */
 	int                ut_asked;	/* it was interrupted (atomic) */
 	struct uwait      *ut_shown;	/* to be interrupted (atomic) */
 };
@@ -184,7 +184,7 @@ int uself_show(struct uself_block *b, struct uwait *w)
 {
 	struct uthread *t = handle(b);
 
-	if (t == NULL || t->ut_deaf ||
+	if (t == NULL || t->ut_masked ||
 	    ucancel_enter(&t->ut_shown, w, &t->ut_asked))
 		return 0;
 	ucancel_leave(&t->ut_shown, &t->ut_lock);
@@ -196,7 +196,7 @@ void uself_hide(struct uself_block *b)
 {
 	struct uthread *t = handle(b);
 
-	if (t != NULL && !t->ut_deaf)
+	if (t != NULL && !t->ut_masked)
 		ucancel_leave(&t->ut_shown, &t->ut_lock);
 }
 
@@ -228,10 +228,10 @@ int uthread_interrupted(void)
 int uthread_interruptible(int on)
 {
 	struct uthread *t = uthread_self();
-	bool was = t != NULL && !t->ut_deaf;
+	bool was = t != NULL && !t->ut_masked;
 
 	if (t != NULL)
-		t->ut_deaf = !on;
+		t->ut_masked = !on;
 	return was;
 }
 

@@ -5,7 +5,7 @@ struct usched;
 struct usched_lane;
 struct ustack;
 
-/* What a thread holds: see "What a thread holds" in uhard.c. */
+/* What a thread holds: see HOLDS in uobject.h. */
 #define UHARD_HOLDS	8
 struct uhard_holds {
 	int         hs_nr;

@@ -61,6 +61,8 @@
  * embedded have no end.
  */
 
+#include "upoison.h"
+
 #define KNOWN		0x75736300u	/* "usc" */
 #define FREED		0x66726500u	/* "fre" */
 #define KIND		0xffu

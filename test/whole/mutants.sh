@@ -39,7 +39,7 @@ modules_of() { # file
 	case $1 in
 	*.c)	echo "$1" ;;
 	*uproc.h) echo lib/proc/uproc.c rr.c ;;
-	*uobject.h) echo lib/debug/uhard.c ;;
+	*uobject.h|*upoison.h|*ushut.h|*uhard_inside.h) echo lib/debug/uhard.c ;;
 	*events.h) echo lib/io/upoll.c ;;
 	*upoll.h) echo lib/io/uio.c ;;
 	lib/proc/*.h) echo lib/proc/uproc.c ;;

@@ -22,7 +22,7 @@
  *
  * Nothing is kept of a descriptor between two calls. So there is no hook for
  * close(), dup(), fcntl() or epoll, and others may do with the descriptor what
- * they like. A descriptor that waits here is owned no more (upoll.c): libraries
+ * they like. A descriptor that waits here is owned no more (owned.h): libraries
  * close by close(), and what is known of the file would stay with the number.
  *
  * PARTS

@@ -12,7 +12,7 @@
  * Each read tries before it waits, also after a short read: packets in a pipe,
  * bytes that came with descriptors, and urgent bytes make a read short while more
  * is there. So no read waits for bytes that are there. But a read of an owned stream
- * (upoll.c) waits first, if the last has left nothing: bytes that came since are an
+ * (owned.h) waits first, if the last has left nothing: bytes that came since are an
  * event, which the next look finds. Each read tries a last time at its deadline, so
  * that bytes which came before it are not lost behind threads that compute.
  *

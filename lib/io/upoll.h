@@ -86,7 +86,7 @@ int upoll_trust(int fd);
 
 /*
  * Notes that fd was just made by the library. If it is a stream, it is owned: see
- * upoll.c. Any thread.
+ * owned.h. Any thread.
  */
 void upoll_made(int fd);
 

@@ -260,7 +260,7 @@ WRAP(int, epoll_ctl, int epoll, int op, int fd, struct epoll_event *e)
 #define BIG		300000
 #define OTHERS		11		/* threads but recovers() */
 #define SOON		uafter(5 * UTIME_MS)
-#define FAR		1024		/* numbers of a table: see upoll.c */
+#define FAR		1024		/* numbers of a table: see table.h */
 
 static void pair(int type, int s[2])
 {

@@ -226,34 +226,34 @@ broken 'each thread holds the set' poll source.h \
 broken 'o_waits changes by a load and a store' poll source.h \
 	's/^	long before = __atomic_fetch_add(&o->o_waits, nr, __ATOMIC_SEQ_CST);/	long before = __atomic_load_n(\&o->o_waits, __ATOMIC_SEQ_CST); __atomic_store_n(\&o->o_waits, before + nr, __ATOMIC_SEQ_CST);/'
 
-broken 'L6: any event ends a wait' arm upoll.c \
+broken 'L6: any event ends a wait' arm poller.h \
 	's/if (generation == e->e_generation)/if (1)/'
-broken 'L6: all armings have one number' arm upoll.c \
+broken 'L6: all armings have one number' arm poller.h \
 	's/e->e_generation = (e->e_generation + 1) & UEVENTS_GENERATIONS/(void)0/'
-broken 'L6: only two numbers' arm upoll.c \
+broken 'L6: only two numbers' arm poller.h \
 	's/(e->e_generation + 1) & UEVENTS_GENERATIONS/(e->e_generation + 1) \& 1/'
-broken 'L6: an old event does not arm' arm upoll.c \
+broken 'L6: an old event does not arm' arm poller.h \
 	's/^	rc = mask & UEVENTS_OTHER ? -EBADF : arm/	rc = mask \& UEVENTS_OTHER ? -EBADF : generation != e->e_generation ? 0 : arm/'
 broken 'L2: armed before the node is queued' arm upoll.c \
 	'/^static int queue/,/^}/{s/^	ulock_get(&e->e_lock);/&\n	rc = arm(r->r_poller, fd, e);/;/^		rc = arm(r/d;s/^	if (!armed.*/	(void)armed;/;}'
-broken 'L7: an event that was fetched before the wait' arm upoll.c \
+broken 'L7: an event that was fetched before the wait' arm poller.h \
 	's/fetch = is_owned(e) ? &now : NULL;/fetch = NULL;/'
-broken 'V1: the number of the end of the read' arm upoll.c \
+broken 'V1: the number of the end of the read' arm owned.h \
 	's/e_empty, r.r_events,/e_empty, r.r_entry->e_events,/'
-broken 'V2: an event does not count' arm upoll.c '/^	if (is_owned(e))$/{N;/V2/d;}'
+broken 'V2: an event does not count' arm poller.h '/^	if (is_owned(e))$/{N;/V2/d;}'
 broken 'V3: a read that leaves some' arm upoll.h \
 	's/(size_t)rc < size/(size_t)rc <= size/'
-broken 'V4: always armed' arm upoll.c 's/e->e_urgent == 0 && is_empty(e);/true;/'
-broken 'L9: the rings are looked at first' arm upoll.c \
+broken 'V4: always armed' arm owned.h 's/e->e_urgent == 0 && is_empty(e);/true;/'
+broken 'L9: the rings are looked at first' arm owned.h \
 	'/^static NOINLINE void all_again/,/^}/{/L9/d;s/^}/	__atomic_store_n(\&p->p_again, 0, __ATOMIC_SEQ_CST);\n}/;}'
-broken 'no second look' arm upoll.c 's/^		all_again(p);/		;/'
-broken 'armed for the file before' arm upoll.c \
+broken 'no second look' arm poller.h 's/^		all_again(p);/		;/'
+broken 'armed for the file before' arm table.h \
 	'/^static void forget_file/,/^}/s/^	armed_at(e, NULL);//'
-broken 'L4: a close takes no node' arm upoll.c \
+broken 'L4: a close takes no node' arm table.h \
 	'/^static void forget_file/,/^}/s/^	take_all(e, NULL, claimed);//'
-broken 'L1: a node is taken without the lock' arm upoll.c \
+broken 'L1: a node is taken without the lock' arm poller.h \
 	'/^static void event(/,/^}/{s/^	ulock_get(&e->e_lock);//;s/^	ulock_put(&e->e_lock);//;}'
-broken 'the event of one poller ends waits of another' arm upoll.c \
+broken 'the event of one poller ends waits of another' arm table.h \
 	's/(p == NULL || record_of(n)->r_poller == p) &&/(1) \&\&/'
 
 broken 'lock: taken by a load and a store' lock lock.h \

@@ -40,7 +40,7 @@ modules_of() { # file
 	*.c)	echo "$1" ;;
 	*uproc.h) echo lib/proc/uproc.c rr.c ;;
 	*uobject.h|*upoison.h|*ushut.h|*uhard_inside.h) echo lib/debug/uhard.c ;;
-	*events.h) echo lib/io/upoll.c ;;
+	*events.h|*poller.h|*owned.h|*table.h) echo lib/io/upoll.c ;;
 	*upoll.h) echo lib/io/uio.c ;;
 	lib/proc/*.h) echo lib/proc/uproc.c ;;
 	lib/steal/*.h) echo lib/steal/ws.c ;;
@@ -162,31 +162,31 @@ broken 'kinds: each file asks for the switch' 'house/kinds.sh --some' \
 	core/kinds.h 's/USCHED_KIND_SINGLE$/&, USCHED_KIND_PORTABLE/'
 
 # Generations of armings.
-broken 'armings: any event is believed' io_there lib/io/upoll.c \
+broken 'armings: any event is believed' io_there lib/io/poller.h \
 	's/if (generation == e->e_generation)/if (1)/'
-broken 'armings: all have one number' io_there lib/io/upoll.c \
+broken 'armings: all have one number' io_there lib/io/poller.h \
 	's/e->e_generation = (e->e_generation + 1) & UEVENTS_GENERATIONS/(void)0/'
 broken 'armings: events carry no number' io_there lib/io/events.h \
 	's/generation << UEVENTS_FD_BITS |/0 |/'
-broken 'armings: two numbers in turn' io_there lib/io/upoll.c \
+broken 'armings: two numbers in turn' io_there lib/io/poller.h \
 	's/(e->e_generation + 1) & UEVENTS_GENERATIONS/(e->e_generation + 1) \& 1/'
-broken 'armings: an old event does not arm' io_there lib/io/upoll.c \
+broken 'armings: an old event does not arm' io_there lib/io/poller.h \
 	's/rc = mask & UEVENTS_OTHER ? -EBADF : arm/rc = mask \& UEVENTS_OTHER ? -EBADF : generation != e->e_generation ? 0 : arm/'
 broken 'armings: a wait does not arm where it was armed' io_there lib/io/upoll.c \
 	's/^	if (!armed || HARD)/	if (e->e_armed_at != r->r_poller)/'
-broken 'owned: an event does not count' io_trust lib/io/upoll.c \
+broken 'owned: an event does not count' io_trust lib/io/poller.h \
 	'/^	if (is_owned(e))$/{N;/V2/d;}'
 broken 'owned: a read that leaves some' io_trust lib/io/upoll.h \
 	's/(size_t)rc < size/(size_t)rc <= size/'
-broken 'owned: always armed' io_trust lib/io/upoll.c \
+broken 'owned: always armed' io_trust lib/io/owned.h \
 	's/e->e_urgent == 0 && is_empty(e);/true;/'
-broken 'owned: armed to write is armed to read' io_trust lib/io/upoll.c \
+broken 'owned: armed to write is armed to read' io_trust lib/io/owned.h \
 	's/ && e->e_armed_to_read &&$/ \&\&/'
-broken 'owned: the end of a stream is as any event' io_trust lib/io/upoll.c \
+broken 'owned: the end of a stream is as any event' io_trust lib/io/owned.h \
 	'/^static bool is_empty/,/^}/{/e_is_last/d;}'
-broken 'owned: armed for the file before' io_trust lib/io/upoll.c \
+broken 'owned: armed for the file before' io_trust lib/io/table.h \
 	'/^static void forget_file/,/^}/s/^	armed_at(e, NULL);//'
-broken 'owned: events before it do not count' io_trust lib/io/upoll.c \
+broken 'owned: events before it do not count' io_trust lib/io/owned.h \
 	'/^static int own/,/^}/s/^	event_counted(e);//'
 broken 'a read waits first' io_there lib/io/uio.c \
 	's/if (last == 0 && upoll_waits_first(fd, until) && (may))/if (last == 0 \&\& (may))/'

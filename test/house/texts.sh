@@ -139,7 +139,7 @@ planted 1 ' *\tA1 one\t\tA2 two\n *\tA3 three\tA2 four\n'
 planted 1 ' *\tA1 one\n * A1. Two.\n'
 planted 0 ' *\tA1 one (A2)\n * A1 comes before A2.\n *\tA2 two\n'
 
-sed 's/| B1 to B6 |/| B1 to B7 |/; s/`uchan.c`/`uchannel.c`/' HACKING.md \
+sed 's/| B1 to B2 |/| B1 to B3 |/; s/`uchan.c`/`uchannel.c`/' HACKING.md \
 	>"$dir/HACKING.md"
 empty 'planted invariants' "$(table "$dir/HACKING.md" | wc -l | grep -vx 4)"
 empty 'a planted name' "$(absent "$dir/HACKING.md" | grep -c uchannel.c |

@@ -166,8 +166,8 @@ mutants() {
 		'/ uproc_wait_block(/,/^}/s/if (__builtin_expect(rc != 0, 0))/if (0)/'
 	broken 'uproc: a queue that does not wrap' plain lib/proc/uproc.h \
 		's/return q->q_head == q->q_tail;/return q->q_head >= q->q_tail;/'
-	broken 'ucall: the set is not held' plain lib/proc/ucall.c \
-		's/uproc_hold(j->jb_set);/;/
+	broken 'ucall: the set is not held' plain lib/proc/jobs.h \
+		's/uproc_hold(set);/;/
 		s/uproc_release(set);/;/'
 	broken 'mail: the first block loses wakes' plain lib/steal/mail.h \
 		'/^	uwakes_back(w, ws_mail_wakes(was));/d'
@@ -206,7 +206,7 @@ mutants() {
 		s/^	p = pair_make(/	umutex_unlock(m);\
 &/;}'
 	broken 'ucall: a call reserves nothing' plain lib/proc/ucall.c \
-		's/^	rc = uwait_reserve(UNEVER);$/	rc = 0;/'
+		's/^	rc = uwait_reserve(until);$/	rc = 0;/'
 	broken 'uwait: it reserves for a shallower wait' plain lib/wait/uwait.c \
 		's/return usched_reserve(DEPTH);/return usched_reserve(0);/'
 	broken 'uchan: a value for a receiver that has gone' plain \

@@ -39,6 +39,7 @@ modules_of() { # file
 	case $1 in
 	*.c)	echo "$1" ;;
 	*uproc.h) echo lib/proc/uproc.c rr.c ;;
+	*jobs.h|*lookup.h|*natives.h) echo lib/proc/ucall.c ;;
 	*uobject.h|*upoison.h|*ushut.h|*uhard_inside.h) echo lib/debug/uhard.c ;;
 	*events.h|*poller.h|*owned.h|*table.h) echo lib/io/upoll.c ;;
 	*upoll.h) echo lib/io/uio.c ;;
@@ -52,7 +53,7 @@ modules_of() { # file
 program() { # test, file
 	mode=plain flags=-DRR test=$(test_of "${1#*:}") modules=$(modules_of "$2")
 	[ "${1#*:}" = "$1" ] || mode=${1%:*} flags='-DRR -DUSCHED_HARD'
-	! grep -q "include \"${2##*/}\"" "$test" || modules=
+	! grep -qE "include \"(${2##*/}|${modules##*/})\"" "$test" || modules=
 	library $mode || { status="no library"; return 0; }
 	libs=$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$test")
 	test=$here/$test object=$dir/$mode-${1#*:}.o
@@ -346,10 +347,10 @@ broken 'conditions: a read-write lock is given up, and then memory is asked for'
 	waitmem lib/wait/usync.c '/^static struct pair \*pair_make/,/^}/s/uwait_reserve(until)/kind == UWAIT_MUTEX ? uwait_reserve(until) : 0/'
 
 # Calls of plain dispatchers.
-broken 'calls: a dispatcher ends meanwhile' call_plain lib/proc/ucall.c \
+broken 'calls: a dispatcher ends meanwhile' call_plain lib/proc/jobs.h \
 	's/uwait_source_begin(&c->ca_main->ca_source);/;/
 	s/uwait_source_end(&c->ca_main->ca_source);/;/'
-broken 'calls: a native thread completes' call_plain lib/proc/ucall.c \
+broken 'calls: a native thread completes' call_plain lib/proc/jobs.h \
 	's/b->wb_ops->o_post(b, j->jb_wait);/uwait_complete(j->jb_wait, 0);/'
 broken 'calls: in the child of a fork' call_plain lib/proc/ucall.c \
 	's/^	if (inherited(at.pl_pool))$/	if (0)/'

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 
 enum {
@@ -211,6 +212,25 @@ static inline struct timespec sim_spec_of(utime_ns ns)
 static inline utime_ns sim_ns_of(const struct timespec *t)
 {
 	return t->tv_sec * UTIME_S + t->tv_nsec;
+}
+
+static inline struct timeval sim_timeval_of(utime_ns ns)
+{
+	return (struct timeval) { ns / UTIME_S, ns % UTIME_S / UTIME_US };
+}
+
+static inline utime_ns sim_ns_of_timeval(const struct timeval *t)
+{
+	return t->tv_sec * UTIME_S + t->tv_usec * UTIME_US;
+}
+
+/* Returns the error of a socket, as -errno, and forgets it: it is told once. */
+static inline int sim_take_error(int *error)
+{
+	int taken = *error;
+
+	*error = 0;
+	return -taken;
 }
 
 /* usim.c: time, chance, threads, hosts. */

@@ -539,7 +539,7 @@ NAME(int, select, (int nr, fd_set *in, fd_set *out, fd_set *odd,
 	if (b == NULL)
 		return select(nr, in, out, odd, t);
 	until = t == NULL ? UNEVER :
-		sim_after(b->b_host, t->tv_sec * UTIME_S + t->tv_usec * UTIME_US);
+		sim_after(b->b_host, sim_ns_of_timeval(t));
 	return (int)answer(select_by(b, nr, in, out, odd, until, NULL));
 }
 

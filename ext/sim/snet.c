@@ -725,15 +725,6 @@ static int inet_accept(struct sim_file *f, struct sim_file **out, int flags,
 	return 0;
 }
 
-/* The error of the socket, which is told once. */
-static int take_error(struct end *k)
-{
-	int error = k->k_error;
-
-	k->k_error = 0;
-	return -error;
-}
-
 /* Lets a socket whose connection has ended connect again. */
 static void renew(struct end *k)
 {
@@ -758,7 +749,7 @@ static int inet_connected(struct sim_file *f)
 	k->k_untold = false;
 	if (k->k_state == CONNECTED)
 		return 0;
-	rc = take_error(k);
+	rc = sim_take_error(&k->k_error);
 	renew(k);
 	return rc != 0 ? rc : -ECONNABORTED;
 }
@@ -853,7 +844,7 @@ static ssize_t stream_read(struct sim_file *f, void *buf, size_t size, int flags
 	if (k->k_fin)
 		return 0;
 	if (k->k_error != 0)
-		return take_error(k);
+		return sim_take_error(&k->k_error);
 	if (k->k_no_read)
 		return 0;
 	if (k->k_state == FRESH || k->k_state == CLOSED)
@@ -872,7 +863,7 @@ static ssize_t stream_write(struct sim_file *f, const void *buf, size_t size)
 	if (k->k_state == CONNECTING)
 		return -EAGAIN;
 	if (k->k_error != 0)
-		return take_error(k);
+		return sim_take_error(&k->k_error);
 	if (k->k_state != CONNECTED || k->k_no_write)
 		return -EPIPE;
 	g = &k->k_connection->c_flow[k->k_side];
@@ -1181,7 +1172,7 @@ static ssize_t inet_send(struct sim_file *f, const void *buf, size_t size,
 	if (k->k_no_write)
 		return -EPIPE;
 	if (k->k_error != 0)
-		return take_error(k);
+		return sim_take_error(&k->k_error);
 	to = host_at(f->f_boot->b_host, at.a_ip);
 	if (to == NULL)
 		return -ENETUNREACH;
@@ -1205,7 +1196,7 @@ static ssize_t inet_receive(struct sim_file *f, void *buf, size_t size, int flag
 	if (k->k_type == SOCK_STREAM)
 		return stream_read(f, buf, size, flags);
 	if (k->k_error != 0)
-		return take_error(k);
+		return sim_take_error(&k->k_error);
 	if (j == NULL)
 		return k->k_no_read ? 0 : -EAGAIN;
 	nr = (ssize_t)(size < j->j_size ? size : j->j_size);
@@ -1278,7 +1269,7 @@ static utime_ns time_of(const void *value)
 	struct timeval t;
 
 	memcpy(&t, value, sizeof t);
-	return t.tv_sec * UTIME_S + t.tv_usec * UTIME_US;
+	return sim_ns_of_timeval(&t);
 }
 
 /* Options that change nothing here are taken. */
@@ -1367,7 +1358,7 @@ static int inet_option_get(struct sim_file *f, int level, int name, void *value,
 		usim_fail("getsockopt(%d, %d) is not simulated", level, name);
 	switch (name) {
 	case SO_LINGER:		return sim_linger_put(k->k_linger, value, n);
-	case SO_ERROR:		result = -take_error(k);		break;
+	case SO_ERROR:		result = -sim_take_error(&k->k_error);		break;
 	case SO_TYPE:		result = k->k_type;			break;
 	case SO_ACCEPTCONN:	result = k->k_state == LISTENING;	break;
 	case SO_DOMAIN:		result = AF_INET;			break;

@@ -64,13 +64,10 @@ NAME(int, clock_gettime, (clockid_t clock, struct timespec *t))
 NAME(int, gettimeofday, (struct timeval *t, void *zone))
 {
 	struct sim_boot *b = enter();
-	utime_ns ns;
 
 	if (b == NULL)
 		return gettimeofday(t, zone);
-	ns = clock_read(b->b_host, CLOCK_REALTIME);
-	t->tv_sec  = ns / UTIME_S;
-	t->tv_usec = ns % UTIME_S / UTIME_US;
+	*t = sim_timeval_of(clock_read(b->b_host, CLOCK_REALTIME));
 	return 0;
 }
 

@@ -580,16 +580,11 @@ NAME(unsigned, alarm, (unsigned seconds))
 		(unsigned)((left + UTIME_S / 2) / UTIME_S);
 }
 
-static struct timeval value_of(utime_ns ns)
-{
-	return (struct timeval) { ns / UTIME_S, ns % UTIME_S / UTIME_US };
-}
-
 /* Returns a length; -EINVAL: it is none. */
 static utime_ns length_of(const struct timeval *t)
 {
 	return t->tv_sec < 0 || t->tv_usec < 0 || t->tv_usec >= 1000000 ? -EINVAL :
-		t->tv_sec * UTIME_S + t->tv_usec * UTIME_US;
+		sim_ns_of_timeval(t);
 }
 
 static void check_timer(const char *call, int which)
@@ -600,8 +595,8 @@ static void check_timer(const char *call, int which)
 
 static void timer_put(struct sim_boot *b, struct itimerval *to)
 {
-	to->it_value = value_of(alarm_left(b));
-	to->it_interval = value_of(signals_of(b)->g_interval);
+	to->it_value = sim_timeval_of(alarm_left(b));
+	to->it_interval = sim_timeval_of(signals_of(b)->g_interval);
 }
 
 NAME(int, getitimer, (TIMER which, struct itimerval *to))

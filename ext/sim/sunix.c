@@ -477,19 +477,11 @@ static ssize_t send_stream(struct local *u, const void *buf, size_t size,
 	return (ssize_t)size;
 }
 
-static int take_error(struct local *u)
-{
-	int error = u->u_error;
-
-	u->u_error = 0;
-	return -error;
-}
-
 static ssize_t send_packet(struct local *u, const void *buf, size_t size,
 			   const struct sim_rights *rights)
 {
 	if (u->u_error != 0)
-		return take_error(u);
+		return sim_take_error(&u->u_error);
 	if (u->u_state != CONNECTED)
 		return -ENOTCONN;
 	if (size > SEND_ROOM - 32)
@@ -508,7 +500,7 @@ static int send_check(struct local *u, size_t size)
 	if (size > SEND_ROOM - 32)
 		return -EMSGSIZE;
 	if (u->u_error != 0)
-		return take_error(u);
+		return sim_take_error(&u->u_error);
 	if (u->u_no_write)
 		return -EPIPE;
 	u->u_refused = u->u_held >= SEND_ROOM;
@@ -647,14 +639,14 @@ ssize_t sim_unix_receive(struct sim_file *f, void *buf, size_t size, int flags,
 	if (connects(u) && u->u_state != CONNECTED)
 		return u->u_type == SOCK_STREAM ? -EINVAL : -ENOTCONN;
 	if (u->u_type != SOCK_STREAM)
-		return u->u_error != 0 ? take_error(u) :
+		return u->u_error != 0 ? sim_take_error(&u->u_error) :
 			receive_datagram(u, buf, size, flags, a, n, rights);
 	if (n != NULL)
 		*n = 0;
 	if (u->u_first != NULL)
 		return receive_stream(u, buf, size, flags, rights);
 	if (u->u_error != 0)
-		return take_error(u);
+		return sim_take_error(&u->u_error);
 	return u->u_no_read ? 0 : -EAGAIN;
 }
 
@@ -769,7 +761,7 @@ static int local_option_get(struct sim_file *f, int level, int name,
 		return -EOPNOTSUPP;
 	switch (name) {
 	case SO_LINGER:		return sim_linger_put(u->u_linger, value, n);
-	case SO_ERROR:		result = -take_error(u);		break;
+	case SO_ERROR:		result = -sim_take_error(&u->u_error);		break;
 	case SO_TYPE:		result = u->u_type;			break;
 	case SO_ACCEPTCONN:	result = u->u_state == LISTENING;	break;
 	case SO_DOMAIN:		result = AF_UNIX;			break;

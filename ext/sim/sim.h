@@ -471,9 +471,15 @@ void             sim_bytes_free(struct sim_bytes *y);
 /* snet.c: sockets of hosts, by IPv4. */
 
 struct sim_file *sim_socket(struct sim_boot *b, int type, int flags);
+
+/* sflow.c: connections, and what faults do to them. */
+
 int              sim_reset_all(struct sim_host *h);	/* how many */
 void             sim_forget_all(struct sim_host *h, struct sim_fault *f);
 void             sim_forget_end(void *unused);
+
+/* soption.c: options that all sockets have. */
+
 /* Sets an option that all sockets have. 1: it is none. */
 int              sim_option_common(struct sim_file *f, int level, int name,
 				   const void *value, socklen_t n);

@@ -17,6 +17,7 @@
  *	scalls.c	calls that wait
  *	sfile.c		descriptors, waits, pipes, poll, epoll
  *	snet.c sunix.c sdisk.c sevent.c	sockets; files; counters, timers
+ *	sflow.c stcp.c sudp.c soption.c	parts of sockets
  *	sfault.c	faults of links, disks, clocks and hosts
  *	usim.c		events, chance, threads, hosts, the end of a run
  *	sseal.c		what is not simulated ends the run

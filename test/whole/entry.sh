@@ -143,7 +143,7 @@ broken 'a sender that waits, before the ring' channels lib/wait/uchan.c \
 broken 'close leaves senders' channels lib/wait/uchan.c '/end = claim_all(c, SENDERS, end);/d'
 broken 'a case that was not chosen stays' channels lib/wait/uchan.c \
 	'/^static NOINLINE void leave_all/,/^}/s/i != chosen/i > 1 \&\& &/'
-broken 'a peer that reads nothing more' sim ext/sim/snet.c \
+broken 'a peer that reads nothing more' sim ext/sim/sflow.c \
 	's/k->k_fin ? EPIPE : ECONNRESET/ECONNRESET/'
 broken 'one shot' sim ext/sim/sfile.c 's/t->t_events & EPOLLONESHOT/false/'
 broken 'a stream that ends unread' sim ext/sim/sunix.c \

@@ -564,13 +564,16 @@ utime_ns         sim_clock(struct sim_host *h, clockid_t clock);
 /* Returns when a clock of the host shows this. */
 utime_ns         sim_clock_until(struct sim_host *h, clockid_t clock, utime_ns at);
 
-/* sdisk.c: files. Results are 0 or -errno. */
+/* sdisk.c: disks. */
 
 struct sim_disk *sim_disk_make(void);
+long             sim_disk_crash(struct sim_disk *d);	/* writes lost or torn */
+
+/* sopen.c: files that are open. Results are 0, a count, or -errno. */
+
 bool             sim_is_disk(const struct sim_file *f);
 /* NULL, and *rc: -EBADF, or -error for what is no file of the disk. */
 struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc);
-long             sim_disk_crash(struct sim_disk *d);	/* writes lost or torn */
 int              sim_open(struct sim_boot *b, const char *path, int flags,
 			  mode_t mode);
 /* Opens a file below a folder, as openat2() with RESOLVE_BENEATH. */
@@ -579,7 +582,6 @@ int              sim_open_beneath(struct sim_boot *b, struct sim_file *folder,
 				  bool links);
 const char      *sim_folder(struct sim_file *f);
 bool             sim_is_gone(struct sim_file *f);
-int              sim_folder_change(struct sim_boot *b, const char *path);
 bool             sim_folder_entry(struct sim_file *f, size_t n, const char **name,
 				  ino_t *inode, unsigned *mode);
 ssize_t          sim_pread(struct sim_file *f, void *buf, size_t size, off_t at);
@@ -591,6 +593,11 @@ ssize_t          sim_write_at(struct sim_boot *b, int fd, const void *buf,
 int              sim_sync_at(struct sim_boot *b, int fd);
 off_t            sim_seek(struct sim_file *f, off_t at, int whence);
 int              sim_truncate(struct sim_file *f, off_t size);
+int              sim_lock(struct sim_file *f, int lock);
+
+/* spath.c: calls by path. Results are 0 or -errno. */
+
+int              sim_folder_change(struct sim_boot *b, const char *path);
 int              sim_rename(struct sim_boot *b, const char *from, const char *to);
 int              sim_unlink(struct sim_boot *b, const char *path, bool dir);
 int              sim_mkdir(struct sim_boot *b, const char *path, mode_t mode);
@@ -603,10 +610,6 @@ int              sim_symlink(struct sim_boot *b, const char *target,
 const char      *sim_link_target(struct sim_boot *b, const char *path, int *rc);
 /* Is realpath(). */
 int              sim_resolve(struct sim_boot *b, const char *path, char to[SIM_PATH]);
-int              sim_lock(struct sim_file *f, int lock);
-void            *sim_map(struct sim_file *f, void *at, size_t size, int what,
-			 int flags, off_t from, int *rc);
-void             sim_unmap(const void *memory, size_t size);
 struct stat;
 int              sim_stat(struct sim_boot *b, const char *path, bool follow,
 			  struct stat *to);
@@ -619,5 +622,11 @@ int              sim_socket_file_make(struct sim_boot *b, const char *path,
 				      bool wanted, const void **inode);
 int              sim_socket_file(struct sim_boot *b, const char *path,
 				 const void **inode);
+
+/* smap.c: files in memory. */
+
+void            *sim_map(struct sim_file *f, void *at, size_t size, int what,
+			 int flags, off_t from, int *rc);
+void             sim_unmap(const void *memory, size_t size);
 
 #endif /* SIM_H */

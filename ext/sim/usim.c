@@ -18,6 +18,7 @@
  *	sfile.c		descriptors, waits, pipes, poll, epoll
  *	snet.c sunix.c sdisk.c sevent.c	sockets; files; counters, timers
  *	sflow.c stcp.c sudp.c soption.c	parts of sockets
+ *	swalk.c spath.c sopen.c smap.c	parts of the disk
  *	sfault.c	faults of links, disks, clocks and hosts
  *	usim.c		events, chance, threads, hosts, the end of a run
  *	sseal.c		what is not simulated ends the run

@@ -160,7 +160,7 @@ static void *write_late(void *fd)
 	return NULL;
 }
 
-/* A write while a sync lasts is not a part of it: D5. */
+/* A write while a sync lasts is not a part of it: sdisk D5. */
 static void during_a_sync(void)
 {
 	int fd = stored("a", 'o', SECTOR);
@@ -180,7 +180,7 @@ static void synced_writes(void)
 	put(other, 'y', SECTOR, SECTOR);
 }
 
-/* A sync that fails drops what it should have stored, and so does the next: D6. */
+/* A sync that fails drops what it should have stored, and so does the next: sdisk D6. */
 static void failed_sync(void)
 {
 	static struct sim_fault eio = { .f_text = "eio" };

@@ -233,7 +233,7 @@ static inline int sim_take_error(int *error)
 	return -taken;
 }
 
-/* usim.c: time, chance, threads, hosts. */
+/* usim.c: hosts, the story, a run. */
 
 extern struct usim_world  sim_world;
 extern struct sim_report *sim_report;
@@ -242,14 +242,30 @@ extern int                sim_host_nr;
 extern bool               sim_is_on;			/* a run has begun */
 extern bool               sim_is_well;			/* no more faults begin */
 extern bool               sim_is_real;			/* hosts run for real */
-extern utime_ns           sim_time;			/* since the run began */
-extern long               sim_calls;			/* since it has passed */
-/* The thread whose boot was asked for last; and whether events run. */
-extern struct sim_last {
-	const void      *l_stack;	/* its struct ustack, or NULL */
-	struct sim_boot *l_boot;
-	bool             l_drives;
-} sim_last;
+extern struct rr_thread  *sim_judge;
+
+void             sim_story(const struct sim_host *h, const char *format, ...)
+			__attribute__((format(printf, 2, 3)));
+void             sim_crash(struct sim_host *h, utime_ns down, const char *why);
+void             sim_exit(struct sim_boot *b, int status)
+			__attribute__((noreturn));
+/* Does the same, but flushes no streams. */
+void             sim_end(struct sim_boot *b, int status)
+			__attribute__((noreturn));
+void             sim_too_busy(void) __attribute__((noreturn));
+/* Ends the process of the run. */
+void             sim_quit(void) __attribute__((noreturn));
+/* Runs one seed in this process, and ends the process. */
+void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
+			 bool story) __attribute__((noreturn));
+/* Does the same for real. */
+void             sim_run_real(usim_setup *setup, uint64_t seed)
+			__attribute__((noreturn));
+
+/* stime.c: events, and the time of a run. */
+
+extern utime_ns          sim_time;			/* since the run began */
+extern long              sim_calls;			/* since it has passed */
 
 #define SIM_BUSY	1000000		/* calls at one point in time */
 
@@ -257,6 +273,28 @@ static inline utime_ns sim_now(void)
 {
 	return sim_time;
 }
+
+/* Counts a call that takes no time. */
+static inline void sim_busy(void)
+{
+	if (++sim_calls > SIM_BUSY)
+		sim_too_busy();
+}
+
+void             sim_at(utime_ns at, void (*f)(void *), void *arg);
+void             sim_sleep(utime_ns until);
+/* Called by the judge: time goes on where no thread of s can run. */
+void             sim_time_begin(struct usched *s);
+void             sim_wait_begins(const struct uwait *w, utime_ns until);
+
+/* smember.c: threads of hosts. */
+
+/* The thread whose boot was asked for last; and whether events run. */
+extern struct sim_last {
+	const void      *l_stack;	/* its struct ustack, or NULL */
+	struct sim_boot *l_boot;
+	bool             l_drives;
+} sim_last;
 
 struct sim_boot *sim_caller_find(void);
 struct sim_boot *sim_self_real(void);
@@ -276,6 +314,16 @@ static inline struct sim_boot *sim_self(void)
 	return sim_is_real ? sim_self_real() : sim_caller();
 }
 
+/* Makes a thread of a host. NULL: there is no memory. */
+struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
+/* Keeps the caller, whose boot is dead. */
+void             sim_freeze(void) __attribute__((noreturn));
+void             sim_wait_ended(const struct uwait *w);
+
+/* schance.c: chance, and the hash of a run. */
+
+extern uint64_t          sim_seed;			/* of the run, mixed */
+
 /* Is SplitMix64, as in uwait.c. */
 static inline uint64_t sim_mix(uint64_t z)
 {
@@ -291,42 +339,25 @@ static inline void sim_hash(uint64_t what)
 	sim_report->p_hash = sim_mix(z + 0x9e3779b97f4a7c15u + (uint64_t)sim_now());
 }
 
+void             sim_seed_set(uint64_t seed);
 uint64_t         sim_draw(enum sim_stream stream);
 unsigned         sim_below(enum sim_stream stream, unsigned nr);
 utime_ns         sim_length(enum sim_stream stream, utime_ns from, utime_ns to);
+void             sim_hash_bytes(const void *data, size_t size);
+
+/* sblock.c: memory. */
+
 void            *sim_alloc(size_t size);
 /* A block that is soon freed again, and was not set to zeros. */
 void            *sim_block(size_t size);
 void             sim_block_free(void *block, size_t size);
-void             sim_at(utime_ns at, void (*f)(void *), void *arg);
-void             sim_hash_bytes(const void *data, size_t size);
-void             sim_story(const struct sim_host *h, const char *format, ...)
-			__attribute__((format(printf, 2, 3)));
-/* Makes a thread of a host. NULL: there is no memory. */
-struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
-void             sim_sleep(utime_ns until);
-void             sim_crash(struct sim_host *h, utime_ns down, const char *why);
-void             sim_exit(struct sim_boot *b, int status)
-			__attribute__((noreturn));
-/* Does the same, but flushes no streams. */
-void             sim_end(struct sim_boot *b, int status)
-			__attribute__((noreturn));
-void             sim_too_busy(void) __attribute__((noreturn));
-/* Runs one seed in this process, and ends the process. */
-void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
-			 bool story) __attribute__((noreturn));
-/* Does the same for real. */
-void             sim_run_real(usim_setup *setup, uint64_t seed)
-			__attribute__((noreturn));
+
+/* sfuture.c */
+
 /* For a run to come: at this time it tries so many futures, and then it ends. */
 void             sim_futures_at(utime_ns at, int nr);
-
-/* Counts a call that takes no time. */
-static inline void sim_busy(void)
-{
-	if (++sim_calls > SIM_BUSY)
-		sim_too_busy();
-}
+/* Called as the run begins. */
+void             sim_futures_begin(void);
 
 /* sstdio.c */
 

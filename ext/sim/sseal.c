@@ -173,7 +173,7 @@ static void reached(int signo, siginfo_t *info, void *context)
 
 /*
  * Memory, signals, the end; questions whose answers no run depends on: qsort() of
- * glibc asks for the size of memory. And futures: usim.c makes a process by clone()
+ * glibc asks for the size of memory. And futures: sfuture.c makes a process by clone()
  * with no flag, which libc never does.
  */
 static struct sock_filter filter[] = {

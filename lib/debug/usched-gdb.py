@@ -579,12 +579,12 @@ def find_waits(d, blocked, at, data, records):
             blocked[value].wait = text
 
 
-# Hosts of a simulation: ext/sim/usim.c
+# Hosts of a simulation: ext/sim/smember.c
 
 def name_hosts(ds):
     """Names the hosts of the threads of these dispatchers."""
     try:
-        buckets = gdb.parse_and_eval("'usim.c'::world.w_members")
+        buckets = gdb.parse_and_eval("'smember.c'::members")
         for i in range(buckets.type.range()[1] + 1):
             member = buckets[i]
             while int(member) != 0:

@@ -573,7 +573,7 @@ mutants() {
 	mutant real sreal.c 's/.folder < 0 || fchdir(.folder) != 0/false/'
 	mutant real sreal.c 's/at.sin_port != 0 ||/true ||/'
 	mutant real sreal.c 's/ip == INADDR_ANY || ip >> 24 == LOOPBACK >> 24/false/'
-	mutant world usim.c 's/if (b->b_dead)/if (false)/'
+	mutant world smember.c 's/if (b->b_dead)/if (false)/'
 	mutant world sfault.c 's/draw \/ 4 % 4 == 1 ? 2 : 1/1/'
 	mutant world snhost.c 's/return UP + .*/return SIM_EPOCH + h->h_clock + sim_now();/'
 	mutant faults:drift sfault.c 's/while (sim_drifted(h, out) < ns)/while (false)/'
@@ -591,7 +591,7 @@ mutants() {
 	mutant faults:swizzle sfault.c 's/(half + part(f, i + 1) % half)/f->f_length/'
 	mutant faults:swizzle sfault.c 's/past < (utime_ns)(part(f, i) % half)/past < 0/'
 	mutant faults:lost sfault.c 's/i == s->s_lost_nr \&\& i == s->s_lost_most/false/'
-	mutant faults:step usim.c 's/sim_step(sim_self()->b_host, AT_STATE)/(void)0/'
+	mutant faults:step sstate.c 's/sim_step(sim_self()->b_host, AT_STATE)/(void)0/'
 	mutant faults:step sudp.c 's/sim_step(from, AT_SEND)/(void)0/'
 	mutant faults:slow sfault.c 's/return is_on(h->h_slow) ? ns \* SLOW : ns/return ns/'
 }

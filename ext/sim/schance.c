@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* schance.c: chance, and the hash: what makes runs repeat. */
+/* schance.c: chance, drawn from the seed, and the hash of a run. */
 
 /*
  * Streams are drawn from the seed, a counter each. Draws of the program do not

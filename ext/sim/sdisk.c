@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sdisk.c: the disk of a host: what is stored, and what a crash leaves of it. */
+/* sdisk.c: the disk of a host: stored content and names, and the model of a crash. */
 
 /*
  * A disk outlives the boots of its host. It has files (inodes), and entries that

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* swalk.c: what a path names, on the disk of a host. */
+/* swalk.c: the way from a path to an entry, on the disk of a host. */
 
 /*
  * Paths are kept as "/a/b". A walk goes from folder to folder, and through links,

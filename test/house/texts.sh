@@ -40,6 +40,68 @@ twice() { # FILE...
 		min="$least" "$@"
 }
 
+# Prints each label that is of another file, without the name of that file before
+# it, as in "park W1" or "park W1, W2 and W4": grep finds these. Each file is given
+# twice: first labels are noted, then uses are looked at, in documents and in
+# comments.
+foreign() { # FILE...
+	awk '
+	function stem(path) {
+		sub(/.*\//, "", path)
+		sub(/\.[a-z]*$/, "", path)
+		return path
+	}
+	# Notes what a line of a comment defines: see twice().
+	function note(line,	label) {
+		sub(/^[ \t]*\/?\*+ ?/, "", line)
+		if (line ~ /^[A-Z][A-Z]?[0-9]+[.] /)
+			line = "\t" line
+		while (match(line, /\t[A-Z][A-Z]?[0-9]+[.]? /)) {
+			label = substr(line, RSTART + 1, RLENGTH - 1)
+			gsub(/[. ]/, "", label)
+			line = substr(line, RSTART + RLENGTH)
+			defined[label]
+			own[FILENAME, label]
+			named[stem(FILENAME), label]
+			stems[stem(FILENAME)]
+		}
+	}
+	# Looks at text, where of is the file that the last words have named.
+	function look(text,	word, n, i, w) {
+		gsub(/[^A-Za-z0-9_.\/-]+/, " & ", text)
+		n = split(text, word, / +/)
+		for (i = 1; i <= n; i++) {
+			w = word[i]
+			sub(/[.]$/, "", w)
+			if (w ~ /^([,(*\/`"|]*|and|or|to)$/)
+				continue
+			if (w ~ /^[A-Z][A-Z]?[0-9]+$/ && w in defined) {
+				if (!((of, w) in named) && !((FILENAME, w) in own))
+					print FILENAME ":" FNR ": " w
+				continue
+			}
+			w = stem(w)
+			of = w in stems ? w : ""
+		}
+	}
+	FNR == 1 { pass = ++nr[FILENAME]; comment = 0; of = "" }
+	FILENAME ~ /\.md$/ { if (pass == 2) look($0); next }
+	{
+		text = ""
+		for (line = $0; line != ""; comment = !comment) {
+			at = index(line, comment ? "*/" : "/*")
+			part = at ? substr(line, 1, at - 1) : line
+			line = at ? substr(line, at + 2) : ""
+			if (comment)
+				text = text part (at ? ";" : "")
+			if (!at)
+				break
+		}
+	}
+	pass == 2 { look(text); next }
+	text != "" { note(text) }' "$@"
+}
+
 # Prints what differs between the invariants of a file, "A1 to A7", and what the
 # table says of them. Those of ws are in its parts, those of usync have a letter
 # for each object.

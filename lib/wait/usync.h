@@ -363,8 +363,15 @@ void umutex_unlock(struct umutex *m);
 USCHED_MUST int usem_wait(struct usem *s, utime_ns until);
 int  usem_post(struct usem *s);
 #else
-#if !defined(USYNC_INLINE)	/* usync.c makes functions of them */
+#if !defined(USYNC_INLINE)
 #define USYNC_INLINE	static __inline__
+#endif
+/* umutex.c and usem.c make functions of theirs. */
+#if !defined(UMUTEX_INLINE)
+#define UMUTEX_INLINE	USYNC_INLINE
+#endif
+#if !defined(USEM_INLINE)
+#define USEM_INLINE	USYNC_INLINE
 #endif
 
 /* Not API. Returns what stands for the caller as an owner. */
@@ -427,7 +434,7 @@ static __inline__ const void *usync_owner(const void *const *at)
 }
 
 /* Locks m, or waits until m is the caller's. -EDEADLK. */
-USCHED_MUST USYNC_INLINE int umutex_lock(struct umutex *m, utime_ns until)
+USCHED_MUST UMUTEX_INLINE int umutex_lock(struct umutex *m, utime_ns until)
 {
 	unsigned s = 0;
 
@@ -442,7 +449,7 @@ USCHED_MUST USYNC_INLINE int umutex_lock(struct umutex *m, utime_ns until)
 }
 
 /* Unlocks m, which the caller holds. */
-USYNC_INLINE void umutex_unlock(struct umutex *m)
+UMUTEX_INLINE void umutex_unlock(struct umutex *m)
 {
 	const void *self;
 	unsigned s = UMUTEX_TAKEN;
@@ -461,7 +468,7 @@ USYNC_INLINE void umutex_unlock(struct umutex *m)
 }
 
 /* Takes a unit, or waits for a unit. */
-USCHED_MUST USYNC_INLINE int usem_wait(struct usem *s, utime_ns until)
+USCHED_MUST USEM_INLINE int usem_wait(struct usem *s, utime_ns until)
 {
 	unsigned now;
 
@@ -474,7 +481,7 @@ USCHED_MUST USYNC_INLINE int usem_wait(struct usem *s, utime_ns until)
 }
 
 /* Gives a unit: to the first that waits, or to the count. 0, -EOVERFLOW. */
-USYNC_INLINE int usem_post(struct usem *s)
+USEM_INLINE int usem_post(struct usem *s)
 {
 	unsigned now;
 

@@ -103,8 +103,8 @@ foreign() { # FILE...
 }
 
 # Prints what differs between the invariants of a file, "A1 to A7", and what the
-# table says of them. Those of ws are in its parts, those of usync have a letter
-# for each object.
+# table says of them. Those of ws are in its parts, those of usync.c have two
+# letters.
 table() { # HACKING.md
 	sed -n '/^## Invariants/,/^## Tests/{s/ | |/\n|/;p;}' "$1" |
 		sed -n 's/^| `\([^`]*\)`[^|]* | \([^|]*[0-9]\)\( |\)*$/\1 \2/p' |

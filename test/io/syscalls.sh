@@ -165,7 +165,7 @@ int main(void)
 }
 END
 ${CC:-cc} -O2 -std=gnu11 $includes ${CFLAGS:-} "$dir/b.c" $sources \
-	lib/wait/usync.c lib/io/ufile.c lib/proc/ucall.c ext/wrap/uwrap.c -o "$dir/b" \
+	$(where $syncs) lib/io/ufile.c lib/proc/ucall.c ext/wrap/uwrap.c -o "$dir/b" \
 	-pthread -ldl || exit 1
 strace -f -o "$dir/calls" "$dir/b" >/dev/null || exit 1
 # Beside other programs strace sees the end of a call later.

@@ -304,7 +304,7 @@ static void no_spin(void)
 }
 
 /*
- * What a thread is told about another, of another processor: H1 in usync.c. ws
+ * What a thread is told about another, of another processor: usync H1. ws
  * chooses where threads run.
  */
 #if !defined(WS)

@@ -193,16 +193,16 @@ mutants() {
 		'/^static void post_node/,/^}/s/^	uidle_wake.*//'
 	broken 'uwait: a deadline stays in the wheel' plain lib/wait/uwait.c \
 		'/^static void timer_out/,/^}/s/^	uwheel_stop.*/	;/'
-	broken 'usync: an unlock forgets the waiter' plain lib/wait/usync.c \
+	broken 'usync: an unlock forgets the waiter' plain lib/wait/umutex.c \
 		'/^void umutex_unlock_slow/,/^}/s/== USYNC_QUEUED/== 0/'
-	broken 'usync: a signal for a waiter that has gone' plain lib/wait/usync.c \
+	broken 'usync: a signal for a waiter that has gone' plain lib/wait/usync_inside.h \
 		's/z->z_claimed || uwait_claim(&z->z_wait)/true/'
-	broken 'usync: the last reader is relaxed' tsan lib/wait/usync.c \
+	broken 'usync: the last reader is relaxed' tsan lib/wait/urw.c \
 		'/R3 \*/s/acquired(y)/usync_state(y)/'
 	broken 'usync: a wait for a condition reserves nothing' plain \
-		lib/wait/usync.c 's/^	\*rc = uwait_reserve(until);$/	*rc = 0;/'
+		lib/wait/ucond.c 's/^	\*rc = uwait_reserve(until);$/	*rc = 0;/'
 	broken 'usync: a wait for a condition reserves when it has unlocked' \
-		plain lib/wait/usync.c '/^int ucond_wait(/,/^}/{/C1/d
+		plain lib/wait/ucond.c '/^int ucond_wait(/,/^}/{/C1/d
 		s/^	p = pair_make(/	umutex_unlock(m);\
 &/;}'
 	broken 'ucall: a call reserves nothing' plain lib/proc/ucall.c \

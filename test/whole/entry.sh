@@ -23,8 +23,8 @@ unset USCHED USCHED_DEBUG
 ulimit -c 0
 
 modules='usched.c uwait.c umem.c uproc.c rr.c usymbol.c uguard.c'
-sim_modules='usched.c rr.c uwait.c uscope.c uthread.c usync.c uchan.c uproc.c umem.c
-	ucall.c uwork.c usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c'
+sim_modules="usched.c rr.c uwait.c uscope.c uthread.c $syncs uchan.c uproc.c umem.c
+	ucall.c uwork.c usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c"
 warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
 sim_flags='-DENTRY -D_exit=entry_exit -Iext/sim'
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # model.sh: inbox.h, park.h, lock.h, wakes.h, record.h, idle.h, source.h,
-# cancel.h, usync.c, upoll.c, vring.h, and deque.h, mail.h, stop.h, seek.h, watch.h
+# cancel.h, usync.c and its objects, upoll.c, vring.h, and deque.h, mail.h, stop.h, seek.h, watch.h
 # with fence.h hold in all executions of small programs that the memory model allows
 # (test/whole/model/model.c). Sources that are broken on purpose do not. --full: all
 # scenarios, some minutes; else the quick ones. --some: a few, and none is broken.
@@ -33,7 +33,7 @@ $cc -std=gnu11 -O2 -g -I. -c -o "$dir/model.o" test/whole/model/model.c || exit 
 # The headers as they are.
 mkdir "$dir/good" "$dir/bad"
 ln -s . "$dir/good/private"
-cp -r usched.h core lib/base/*.h lib/wait/*.h lib/wait/usync.c lib/io/*.h lib/io/upoll.c \
+cp -r usched.h core lib/base/*.h lib/wait/*.h $(where $syncs) lib/io/*.h lib/io/upoll.c \
 	lib/proc/*.h lib/steal/*.h lib/view/vring.h lib/view/format.h \
 	test/whole/model/m_*.c "$dir/good"
 all='inbox park lock wakes wait idle poll arm cancel sync deque mail stop seek watch ring'
@@ -590,34 +590,34 @@ broken 'U2: nobody remembers' watch m_watch.c \
 	'/U2 \*\//d; /^	if (!got)/{N; s/remember_switches()//
 	}'
 
-# usync.c: more of it in sync.sh.
-broken 'N1 a touch after the last' sync usync.c \
+# usync.c and its objects: more of them in sync.sh.
+broken 'N1 a touch after the last' sync umutex.c \
 	'/^static void mutex_pass/,/^}/s/lock_put(lock);/& y->y_hint = 0;/' full
 broken 'N2 a look at the object first' sync usync.c \
-	'/^static void give_up/,/^}/s/if (z->z_prev/if (queued(y->y_first) \&\& z->z_prev/'
-broken 'N6 a signal for none is relaxed' sync usync.c \
+	'/^void usync_give_up/,/^}/s/if (z->z_prev/if (queued(y->y_first) \&\& z->z_prev/'
+broken 'N6 a signal for none is relaxed' sync ucond.c \
 	's/acquired(y) & USYNC_QUEUED/usync_state(y) \& USYNC_QUEUED/'
-broken 'N6 the end of a group is relaxed' sync usync.c \
+broken 'N6 the end of a group is relaxed' sync ugroup.c \
 	'/^int ugroup_wait/,/^}/s/now = acquired(y);/now = usync_state(y);/'
-broken 'R3 the last reader is relaxed' sync usync.c \
+broken 'R3 the last reader is relaxed' sync urw.c \
 	'/R3 \*/s/acquired(y)/usync_state(y)/'
 broken 'changes are relaxed' sync usync.h \
 	'/to, 0,$/{n;s/_ACQ_REL/_RELAXED/;s/_ACQUIRE/_RELAXED/}'
 broken 'changes do not release' sync usync.h \
 	'/to, 0,$/{n;s/_ACQ_REL/_ACQUIRE/}'
-broken 'the last change is relaxed' sync usync.c \
-	'/^static void set(/,/^}/s/_RELEASE/_RELAXED/' full
-broken 'M1 the first is not woken' sync usync.c \
+broken 'the last change is relaxed' sync usync_inside.h \
+	'/^static inline void set(/,/^}/s/_RELEASE/_RELAXED/' full
+broken 'M1 the first is not woken' sync umutex.c \
 	's/(now & (USYNC_QUEUED | UMUTEX_WOKEN)) == USYNC_QUEUED/0/'
-broken 'M1 queued while it is free' sync usync.c \
-	'/^static bool mutex_put/,/^}/s/!(now & BARS(woken))/0/'
-broken 'M3 WOKEN stays' sync usync.c \
+broken 'M1 queued while it is free' sync umutex.c \
+	'/^bool umutex_put/,/^}/s/!(now & BARS(woken))/0/'
+broken 'M3 WOKEN stays' sync umutex.c \
 	's/\(define CLEARS.*\)UMUTEX_WOKEN | /\1/'
-broken 'C1 the mutex is unlocked first' sync usync.c \
+broken 'C1 the mutex is unlocked first' sync ucond.c \
 	'/^int ucond_wait(/,/^}/{/C1/d;s/^	cond_put/	umutex_unlock(m);\n&/;}'
-broken 'G1 the count is 0 before the waiters are taken' sync usync.c \
+broken 'G1 the count is 0 before the waiters are taken' sync ugroup.c \
 	'/sum == 0 && now & USYNC_QUEUED/s/sum == 0/sum == -1/'
-broken 'B1 who was counted comes again' sync usync.c \
+broken 'B1 who was counted comes again' sync ubarrier.c \
 	's/rc < 0 && barrier_give_up(y, z)/rc < 0 \&\& barrier_give_up(y, z) \&\& 0/'
 
 counted

@@ -116,9 +116,9 @@ broken 'ring: a wait that begins at the wrap overtakes' wrap lib/proc/uproc.h \
 	's/return q->q_head == q->q_tail;/return q->q_head >= q->q_tail;/'
 broken 'a pool of too many workers' wrap lib/wait/uwork.c \
 	's/ || workers == INT_MAX / /'
-broken 'a barrier of too many' wrap lib/wait/usync.c \
+broken 'a barrier of too many' wrap lib/wait/ubarrier.c \
 	's/b->br_nr < 1 || b->br_nr > USYNC_MOST/b->br_nr < 1/'
-broken 'a barrier of none' wrap lib/wait/usync.c \
+broken 'a barrier of none' wrap lib/wait/ubarrier.c \
 	's/b->br_nr < 1 || b->br_nr > USYNC_MOST/b->br_nr > USYNC_MOST/'
 broken 'a record of too many bytes' wrap lib/wait/uwait.c \
 	's/^	if (size <= SIZE_MOST)$//'
@@ -335,16 +335,16 @@ broken 'scopes: a deadline behind that around it has a timer' scope \
 	lib/wait/uscope.c 's/return until < around ? deadline_start/return until >= around ? deadline_start/'
 
 # Conditions over read-write locks.
-broken 'conditions: a reader waits for a write' sync_model lib/wait/usync.c \
+broken 'conditions: a reader waits for a write' sync_model lib/wait/ucond.c \
 	'/^int ucond_wait_rw/,/^}/s/writes = .*;/writes = 1;/'
-broken 'conditions: a reader passes writers' sync_model lib/wait/usync.c \
+broken 'conditions: a reader passes writers' sync_model lib/wait/ucond.c \
 	'/^int ucond_wait_rw/,/^}/s/read_put(l, z, false)/read_put(l, z, true)/'
-broken 'conditions: no look whether the lock is held' sync_model lib/wait/usync.c \
+broken 'conditions: no look whether the lock is held' sync_model lib/wait/ucond.c \
 	'/^int ucond_wait_rw/,/^}/s/if (!rw_is_held(l))/if (0)/'
-broken 'conditions: who has waited holds nothing' hard:object lib/wait/usync.c \
+broken 'conditions: who has waited holds nothing' hard:object lib/wait/ucond.c \
 	'/^int ucond_wait_rw/,/^}/s/UHARD(hold.*/;/'
 broken 'conditions: a read-write lock is given up, and then memory is asked for' \
-	waitmem lib/wait/usync.c '/^static struct pair \*pair_make/,/^}/s/uwait_reserve(until)/kind == UWAIT_MUTEX ? uwait_reserve(until) : 0/'
+	waitmem lib/wait/ucond.c '/^static struct pair \*pair_make/,/^}/s/uwait_reserve(until)/kind == UWAIT_MUTEX ? uwait_reserve(until) : 0/'
 
 # Calls of plain dispatchers.
 broken 'calls: a dispatcher ends meanwhile' call_plain lib/proc/jobs.h \

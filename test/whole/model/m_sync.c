@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* m_sync.c: scenarios of usync.c: its objects, with waits that end anyhow. */
+/* m_sync.c: scenarios of the objects of usync.c, with waits that end anyhow. */
 
 /*
- * usync.c is part of this file, and uwait.c is replaced by the few lines below:
+ * usync.c and its objects are part of this file. The few lines below replace uwait.c:
  * a record is told once, by a claimer, and then its waiter goes on. A deadline
  * is a thread that claims the record at any time.
  *
@@ -148,6 +148,13 @@ void uwait_complete(struct uwait *w, int result)
 
 #define usched_fail(contract)	model_fail(contract)
 #include "usync.c"
+#include "umutex.c"
+#include "ucond.c"
+#include "usem.c"
+#include "urw.c"
+#include "ugroup.c"
+#include "ubarrier.c"
+#include "uonce.c"
 
 static void begin(int i)
 {

@@ -129,7 +129,7 @@ $(B)/1t/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(COMPILE) -DUSCHED_SINGLE
 
-$(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain $(CORE) uwait umem uproc rr)
+$(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain $(CORE) uwait utime uplain usource umem uproc rr)
 	$(LINK) $^ -pthread
 
 # All threads begin on one worker.

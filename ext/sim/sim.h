@@ -324,7 +324,7 @@ void             sim_wait_ended(const struct uwait *w);
 
 extern uint64_t          sim_seed;			/* of the run, mixed */
 
-/* Is SplitMix64, as in uwait.c. */
+/* Is SplitMix64, as in utime.c. */
 static inline uint64_t sim_mix(uint64_t z)
 {
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* source.h: steps of sources of events that race. A part of uwait.c. */
+/* source.h: steps of sources of events that race. A part of usource.c. */
 
 #ifndef USOURCE_H
 #define USOURCE_H

@@ -17,6 +17,13 @@
  * a compare-and-swap from WAITS to CLAIMED; the others forget it. The claimer
  * may write results, and completes the record: that brings it home.
  *
+ *	part		what it has
+ *
+ *	timers.h	deadlines, which are timers of a base
+ *	utime.c		the clock, also virtual, and random numbers
+ *	uplain.c	the base of a plain dispatcher
+ *	usource.c	events from outside of a dispatcher
+ *
  * COMING HOME
  *
  * The state becomes ARRIVED at the dispatcher of the thread only, in the same
@@ -35,28 +42,9 @@
  * blocked. Nothing spins for it, and the thread and the record exist as long as
  * H2 needs them, because the waiter cannot go on before H4.
  *
- * The base of a plain dispatcher takes posts, too: of native threads that make
- * calls (ucall.h). They wake its native thread, if that sleeps, by park.h. A
- * claimer in the native thread of a plain dispatcher needs no post.
- *
  * A native thread waits on w_state itself, with futex(2). The claimer stores
  * ARRIVED and then only passes the address to the system, since the waiter may
  * have freed the record.
- *
- * DEADLINES
- *
- * Each base has a wheel (wheel.h). The record is its own timer, so a deadline
- * needs no memory but the wheel, which is made once. A timer belongs to the
- * base that started it, also if its thread then moves to another (ws). The
- * thread that ends its wait elsewhere posts the record back as an orphan, and
- * the owner of the base takes the timer out and frees the record. An orphan has
- * arrived already, so if its deadline passes first, the claim fails.
- *
- * The owner of a base claims what is due while it has the wheel to itself, by
- * uwait_expire(), and completes it afterwards, by uwait_expired(). Between the two
- * steps the records exist, since they have not arrived. Processors do so in
- * drain() of arrivals.h and take_waits() of lib/steal/messages.h, plain dispatchers in
- * utime_run() and utime_idle().
  *
  * WAITS THAT CANNOT FAIL
  *
@@ -65,7 +53,7 @@
  * -ENOMEM. Some waits have given up something by then that they do not get
  * back: a mutex, or a job that has begun. The caller of such a wait makes its
  * records, and calls uwait_reserve(), before it gives that up. Then the wait
- * needs nothing more (A7), and is marked with UWAIT_SURE.
+ * needs nothing more (A4), and is marked with UWAIT_SURE.
  *
  *	may fail			cannot: reserves before
  *
@@ -87,12 +75,7 @@
  * A2. Only the dispatcher of the thread, or a native thread that has stopped
  *     it, changes CLAIMED to ARRIVED; the waiter itself if it has claimed.
  * A3. A record that has not arrived is not freed, nor is its thread.
- * A4. A timer is touched only by who has its base to itself (o_enter).
- * A5. wb_timers is the number of nodes in the wheel. wb_due is not later than
- *     the first deadline, and UNEVER exactly if wb_timers is 0.
- * A6. No timer fires before its deadline. It fires at the first look after the
- *     tick that holds its deadline, or is the next.
- * A7. After uwait_reserve() no wait from this depth asks s_alloc() for a slice,
+ * A4. After uwait_reserve() no wait from this depth asks s_alloc() for a slice,
  *     until the thread blocks elsewhere: usched_reserve(). Frames from there to
  *     the block take DEPTH at most.
  *
@@ -103,30 +86,17 @@
  * count of senders in the thread, for which its end waits: there is no room for
  * it in a cache line. Claims that post only the wake: the waiter cannot tell
  * this wake from others, and could end before it comes.
- *
- * A heap of timers: at a million timers 150 to 222 ns for a stop and a start,
- * where the wheel takes 109 to 139. And its array may fail to grow.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE		/* park.h: syscall() */
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
-#include "uwait.h"
+#include "uwait_inside.h"
 #include "record.h"
-#include "source.h"
-#include "compiler.h"
+#include "timers.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-UPREEMPT_NEVER;
 
 #define SIZE_MOST	(UWAIT_UNIT * 65535u)
-#define TICK_SHIFT	16	/* real time: 65.5 us */
 #define PAUSE		50000L	/* ns */
 #define FROM_MALLOC	1	/* in w_flags: else it is from s_alloc() */
 #define LIMITED		4	/* a deadline or a scope may end it */
@@ -144,215 +114,7 @@ UPREEMPT_NEVER;
 #define DEPTH		1024
 #endif
 
-/* Time. */
-
-static struct {
-	int      c_virtual;
-	unsigned c_begun;		/* calls of utime_virtual() */
-	utime_ns c_now;			/* virtual (atomic) */
-	uint64_t c_seed;
-} clock_ = { .c_virtual = 0 };
-
-/*
- * Earlier than any deadline of the program, or of its life before an exec: half
- * of the time since the start of the machine; or the start of virtual time.
- */
-static utime_ns earliest;
-
-utime_ns unow(void)
-{
-	struct timespec t;
-
-	if (clock_.c_virtual)
-		return __atomic_load_n(&clock_.c_now, __ATOMIC_RELAXED);
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * UTIME_S + t.tv_nsec;
-}
-
-utime_ns uafter(utime_ns ns)
-{
-	utime_ns now = unow();
-
-	if (ns <= 0)
-		return now;
-	if (unlikely(ns >= now))
-		uwait_length(ns, "uafter");
-	return ns < UNEVER - now ? now + ns : UNEVER;
-}
-
-static struct usched_env env_seed = {
-	.e_name = "USCHED_SEED", .e_known = "0-18446744073709551615"
-};
-
-static __attribute__((constructor)) void env_seed_load(void)
-{
-	(void)usched_env_add(&env_seed);
-}
-
-void utime_virtual(uint64_t seed)
-{
-	const char *value = usched_env(&env_seed);
-	unsigned long long nr;
-
-	if (usched_env_word(&env_seed, &value, &nr) >= 0)
-		seed = nr;
-	clock_.c_seed    = seed;
-	clock_.c_now     = UTIME_VIRTUAL;
-	clock_.c_virtual = 1;
-	earliest = UTIME_VIRTUAL;
-	clock_.c_begun++;
-}
-
-uint64_t utime_seed(void)
-{
-	return clock_.c_seed;
-}
-
-int utime_is_virtual(void)
-{
-	return clock_.c_virtual;
-}
-
-void utime_jump(utime_ns to)
-{
-	utime_ns now = __atomic_load_n(&clock_.c_now, __ATOMIC_RELAXED);
-
-	while (now < to && !__atomic_compare_exchange_n(&clock_.c_now, &now, to,
-			false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-		;
-}
-
-/*
- * SplitMix64: G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number
- * Generators", OOPSLA 2014, figure 16. Never inline: its variables belong to
- * the native thread.
- */
-static NOINLINE uint64_t random64(void)
-{
-	static __thread uint64_t state;
-	static __thread unsigned begun;
-	uint64_t z;
-
-	if (state == 0 || begun != clock_.c_begun)
-		state = clock_.c_virtual ? clock_.c_seed + 1 :
-			(uint64_t)unow() ^ (uint64_t)(uintptr_t)&state;
-	begun = clock_.c_begun;
-	z = state += 0x9e3779b97f4a7c15u;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
-unsigned uwait_random(unsigned nr)
-{
-	return (unsigned)((random64() >> 32) * nr >> 32);
-}
-
-/*
- * Deadlines that are mistakes: a length, which as a point in time lies far in
- * the past. Looked at only when a wait has failed, or is about to.
- */
-
-/* A deadline that is not 0, and has passed: no length. */
-#define PASSED		((utime_ns)1)
-
-/* Calls that were named, each with the function of its thread (atomic). */
-static uintptr_t named[32];
-
-__attribute__((constructor)) static void time_begins(void)
-{
-	earliest = unow() / 2;
-}
-
-/* Returns whether this call was not named before in such a thread. */
-static bool name_once(const char *call)
-{
-	const struct ustack *u = ustack_self();
-	/* two differences of addresses are often equal, so not their sum */
-	uintptr_t who = (uintptr_t)call * 0x9e3779b1u;
-	uintptr_t was;
-	unsigned i;
-
-	if (u != NULL)
-		who += (uintptr_t)ustack_f(u->u_f, u->u_arg);
-	for (i = 0; i < sizeof named / sizeof *named; i++) {
-		was = 0;
-		if (__atomic_compare_exchange_n(&named[i], &was, who, false,
-				__ATOMIC_RELAXED, __ATOMIC_RELAXED))
-			return true;
-		if (was == who)
-			return false;
-	}
-	return false;
-}
-
-/* Deadlines farther off are not looked at. */
-#define LENGTH_NEAR	(3600 * UTIME_S)
-/* From the making of a deadline to the call that takes it for a length. */
-#define LENGTH_AGE	(100 * UTIME_US)
-
-/*
- * Returns whether a length must be a deadline. In the first hour of the system
- * lengths are as large as deadlines. So there the deadline must just have been
- * made, from a length in ms.
- */
-static bool is_deadline(utime_ns ns, utime_ns now)
-{
-	utime_ns left = ns - now;
-
-	if (left < 0 || left > LENGTH_NEAR || ns % UTIME_MS == 0)
-		return false;
-	return now >= LENGTH_NEAR ||
-		(UTIME_MS - left % UTIME_MS) % UTIME_MS < LENGTH_AGE;
-}
-
-/* Returns ns in the longest unit that divides it, whose name becomes *unit. */
-static utime_ns in_unit(utime_ns ns, const char **unit)
-{
-	*unit = ns % UTIME_S == 0 ? " * UTIME_S" :
-		ns % UTIME_MS == 0 ? " * UTIME_MS" :
-		ns % UTIME_US == 0 ? " * UTIME_US" : "";
-	return ns / (ns % UTIME_S == 0 ? UTIME_S : ns % UTIME_MS == 0 ? UTIME_MS :
-		     ns % UTIME_US == 0 ? UTIME_US : 1);
-}
-
-NOINLINE void uwait_deadline(utime_ns until, const char *call)
-{
-	const char *unit;
-	utime_ns nr;
-
-	if (until <= PASSED || until >= earliest || !name_once(call))
-		return;
-	nr = in_unit(until, &unit);
-	usched_message("%s: the deadline %lld lies before the start of the "
-		       "program. Is it a length? uafter(%lld%s) is the deadline "
-		       "after that", call, (long long)until, (long long)nr, unit);
-}
-
-NOINLINE void uwait_length(utime_ns ns, const char *call)
-{
-	utime_ns now = unow();
-
-	if (!is_deadline(ns, now) || !name_once(call))
-		return;
-	usched_message("%s: the length %lld is the time since the system began. "
-		       "Is it a deadline? 50 * UTIME_MS is a length, and "
-		       "uafter() makes a deadline of it", call, (long long)ns);
-}
-
-/* Returns how messages name the call that waits. */
-static const char *call_of(const struct uwait_kind *kind)
-{
-	return kind->wk_call != NULL ? kind->wk_call : kind->wk_name;
-}
-
-static NOINLINE void deadline_see(const struct uwait *w, utime_ns until)
-{
-	if (uwait_kind(w) != UWAIT_TIMER)
-		uwait_deadline(until, call_of(uwait_kind(w)));
-}
-
-/* Hosts and timers. */
+/* Bases, and deadlines that have passed. */
 
 void uwait_base_init(struct uwait_base *b, struct usched *s,
 		     const struct uwait_ops *ops)
@@ -361,140 +123,6 @@ void uwait_base_init(struct uwait_base *b, struct usched *s,
 	b->wb_sched = s;
 	b->wb_ops   = ops;
 	b->wb_due   = UNEVER;
-}
-
-static void enter(struct uwait_base *b)
-{
-	b->wb_ops->o_enter(b);
-}
-
-static void leave(struct uwait_base *b)
-{
-	b->wb_ops->o_leave(b);
-}
-
-static const struct uwait_ops plain_ops;
-
-/* The base of a plain dispatcher. */
-struct plain {
-	struct uwait_base pl_base;	/* first */
-	int               pl_asleep;	/* park.h */
-};
-
-/* A plain dispatcher has a base from its first deadline or source on. */
-static const struct uwait_ops *ops_of(const struct usched *s)
-{
-	return s->s_waits != NULL ? s->s_waits->wb_ops : &plain_ops;
-}
-
-/* Returns the base of s, made if s is plain. NULL: no memory. */
-static struct uwait_base *base_of(struct usched *s)
-{
-	struct uwait_base *b = s->s_waits;
-	struct plain *p;
-
-	if (b == NULL && (p = s->s_alloc(s, sizeof *p)) != NULL) {
-		b = &p->pl_base;
-		uwait_base_init(b, s, &plain_ops);
-		p->pl_asleep = 0;
-		s->s_waits = b;
-	}
-	return b;
-}
-
-/* Makes the wheel of b, the caller's. False: no memory. */
-static bool wheel_make(struct uwait_base *b)
-{
-	struct uwheel *wheel = b->wb_sched->s_alloc(b->wb_sched, sizeof *wheel);
-
-	if (wheel == NULL)
-		return false;
-	uwheel_init(wheel, unow(), clock_.c_virtual ? 0 : TICK_SHIFT);
-	enter(b);
-	b->wb_wheel = wheel;
-	leave(b);
-	return true;
-}
-
-/* Returns when to look at the wheel. Virtual time should not stop in between. */
-static uint64_t next_look(const struct uwheel *wheel)
-{
-	return clock_.c_virtual ? uwheel_next_exact(wheel) : uwheel_next(wheel);
-}
-
-/* Sets wb_due (A5). Caller has b to itself. */
-static void due_set(struct uwait_base *b)
-{
-	uint64_t next = b->wb_timers != 0 ? next_look(b->wb_wheel) : UNEVER;
-
-	if (next >= UNEVER && b->wb_timers != 0)
-		next = UNEVER - 1;
-	__atomic_store_n(&b->wb_due, (utime_ns)next, __ATOMIC_RELAXED);
-}
-
-/* Does the same for a timer that was started, whose deadline is the first. */
-static void due_set_first(struct uwait_base *b, utime_ns until)
-{
-	if (clock_.c_virtual)
-		__atomic_store_n(&b->wb_due, until, __ATOMIC_RELAXED);
-	else
-		due_set(b);
-}
-
-static void timers_add(struct uwait_base *b, long nr)
-{
-	__atomic_store_n(&b->wb_timers, b->wb_timers + nr, __ATOMIC_RELAXED);
-}
-
-/* Returns the base of s, the caller's, with a wheel. NULL: no memory. */
-static struct uwait_base *timed_base_of(struct usched *s)
-{
-	struct uwait_base *b = base_of(s);
-
-	return b != NULL && (b->wb_wheel != NULL || wheel_make(b)) ? b : NULL;
-}
-
-/* Starts the deadline of w, whose thread is the caller. 0, -ENOMEM. */
-static int timer_start(struct uwait *w, struct usched *s, utime_ns until)
-{
-	struct uwait_base *b = timed_base_of(s);
-
-	if (b == NULL)
-		return -ENOMEM;
-	w->w_base = b;
-	enter(b);
-	uwheel_start(b->wb_wheel, &w->w_node, (uint64_t)until);
-	timers_add(b, 1);
-	if (until < b->wb_due)
-		due_set_first(b, until);
-	leave(b);
-	if (unlikely(until < earliest))
-		deadline_see(w, until);
-	return 0;
-}
-
-/* Takes the timer of w out. Caller has b, its base, to itself. */
-static void timer_out(struct uwait_base *b, struct uwait *w)
-{
-	if (w->w_node.n_prev == NULL)
-		return;
-	uwheel_stop(b->wb_wheel, &w->w_node);
-	timers_add(b, -1);
-	if (b->wb_timers == 0)
-		__atomic_store_n(&b->wb_due, UNEVER, __ATOMIC_RELAXED);
-}
-
-/* Takes the timer of w out, unless another base than that of s has it. */
-static void timer_stop(struct uwait *w, const struct usched *s)
-{
-	struct uwait_base *b = w->w_base;
-
-	if (b == NULL || b != s->s_waits)
-		return;
-	enter(b);
-	timer_out(b, w);
-	leave(b);
-	w->w_base = NULL;
 }
 
 struct uwait *uwait_expire(struct uwait_base *b)
@@ -748,7 +376,7 @@ struct uwait *uwait_take(struct uwait_base *b)
 	return uwait_take_list(b);
 }
 
-static void take_posted(struct uwait_base *b)
+void uwait_take_posted(struct uwait_base *b)
 {
 	struct uwait *w, *next;
 
@@ -761,7 +389,7 @@ static void take_posted(struct uwait_base *b)
 
 void uwait_look(struct uwait_base *b)
 {
-	take_posted(b);
+	uwait_take_posted(b);
 	if (uwait_due(b) != UNEVER && uwait_due(b) <= unow())
 		uwait_expired(uwait_expire(b));
 }
@@ -847,7 +475,7 @@ static bool give_up(struct uwait *w, int rc)
 	if (claim(w)) {
 		if (w->w_flags & UWAIT_SURE)
 			usched_fail("wait: no memory, and nothing was reserved "
-				    "by uwait_reserve() (A7)");
+				    "by uwait_reserve() (A4)");
 		w->w_result = rc;
 		uwait_arrived(w);
 		w->w_taken++;		/* as if it had waited */
@@ -924,7 +552,7 @@ void uwait_block(struct uwait *w)
 static int native_for(struct uwait *w, utime_ns until)
 {
 	usched_other_copy(call_of(uwait_kind(w)));
-	if (until == UNEVER || !clock_.c_virtual ||
+	if (until == UNEVER || !utime_clock.c_virtual ||
 	    !uwait_withdraw(w, -ENOSYS))
 		uwait_native_block(w, until);
 	if (w->w_result == -ETIMEDOUT)
@@ -977,7 +605,7 @@ static NOINLINE int wait_natively(struct uwait *w, utime_ns until)
 }
 
 #if defined(USCHED_HARD)
-/* Blocks, and fails if a wait that must not fail has got another buffer: A7. */
+/* Blocks, and fails if a wait that must not fail has got another buffer: A4. */
 static int block_sure(struct uwait *w)
 {
 	const struct ustack *u = w->w_stack;
@@ -1032,22 +660,6 @@ int uwait_timer_start(struct uwait_timer *t, utime_ns until)
 		timer_start(&t->t_wait, u->u_sched, until);
 }
 
-/* Sleeping. */
-
-static int native_sleep(utime_ns until)
-{
-	utime_ns left;
-
-	if (clock_.c_virtual)
-		return -ENOSYS;
-	while ((left = until - unow()) > 0) {
-		struct timespec t = { left / UTIME_S, left % UTIME_S };
-
-		(void)nanosleep(&t, NULL);
-	}
-	return 0;
-}
-
 static NOINLINE struct uwait *short_make(struct uwait_kind *kind)
 {
 	return uwait_make(kind, NULL, sizeof(struct uwait));
@@ -1064,7 +676,7 @@ int u_sleep(utime_ns until)
 	if (u == NULL) {
 		uwait_deadline(until, "u_sleep");
 		usched_other_copy("u_sleep");
-		return native_sleep(until);
+		return utime_native_sleep(until);
 	}
 	w = short_make(&sleep_kind);
 	if (w == NULL)
@@ -1090,30 +702,6 @@ int uwait_give_way(void)
 	(void)uwait_claim(w);
 	b->wb_ops->o_post(b, w);
 	return uwait_for(w, UNEVER);
-}
-
-struct uticker uticker(utime_ns period)
-{
-	struct uticker k = { period > 0 ? uafter(period) : 0, period };
-
-	return k;
-}
-
-int uticker_wait(struct uticker *k, long *missed)
-{
-	utime_ns late;
-	int rc;
-
-	if (k->k_period <= 0)
-		return -EINVAL;
-	rc = u_sleep(k->k_next);
-	if (rc != 0)
-		return rc;
-	late = (unow() - k->k_next) / k->k_period;
-	k->k_next += (late + 1) * k->k_period;
-	if (missed != NULL)
-		*missed = (long)late;
-	return 0;
 }
 
 /* Waiting for wakes. */
@@ -1165,271 +753,4 @@ int u_wait_until(utime_ns until)
 	if (until == UNEVER && self_of(u) == NULL)
 		return u->u_sched->s_wait(u->u_sched);
 	return wait_until(until);
-}
-
-/* Events from outside. */
-
-static struct uwait_base *base_here(void)
-{
-	const struct ustack *u = ustack_self();
-
-	return u != NULL ? base_of(u->u_sched) : NULL;
-}
-
-int uwait_source_add(struct uwait_source *o)
-{
-	struct uwait_base *b = base_here();
-
-	if (b == NULL)
-		return ustack_self() == NULL ? -EINVAL : -ENOMEM;
-	b->wb_ops->o_source(b, o);
-	return 0;
-}
-
-struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o))
-{
-	const struct uwait_base *b = base_here();
-	struct uwait_source *o = b != NULL ? uwait_sources(b) : NULL;
-
-	while (o != NULL && o->o_look != look)
-		o = usource_next(o);
-	return o;
-}
-
-static void waits_add(struct uwait_source *o, long nr)
-{
-	struct uwait_base *b = base_here();
-
-	if (usource_add(o, nr))
-		b->wb_ops->o_hold(b, nr > 0);
-}
-
-void uwait_source_begin(struct uwait_source *o)
-{
-	usched_waits_outside(ustack_self());
-	waits_add(o, 1);
-}
-
-int uwait_source_join(struct uwait_source *o)
-{
-	return usource_join(o);
-}
-
-void uwait_source_end(struct uwait_source *o)
-{
-	waits_add(o, -1);
-}
-
-void uwait_look_outside(struct uwait_base *b)
-{
-	usource_look(uwait_sources(b), b);
-}
-
-void uwait_look_local(struct uwait_base *b, const void *who)
-{
-	usource_look_local(uwait_sources(b), who);
-}
-
-void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns)
-{
-	usource_sleep(uwait_sources(b), asleep, ns);
-}
-
-/* Takes the sources that can sleep, or the others, out of b, and frees them. */
-static void sources_fini(struct uwait_base *b, bool sleeping)
-{
-	struct uwait_source **at = &b->wb_source;
-	struct uwait_source *o;
-
-	while ((o = *at) != NULL) {
-		if ((o->o_sleep != NULL) != sleeping) {
-			at = &o->o_next;
-			continue;
-		}
-		*at = o->o_next;
-		if (o->o_fini != NULL)
-			o->o_fini(o);
-	}
-}
-
-/*
- * Native threads of a source that only wakes may still write to a descriptor:
- * that of the source in which the owner of b has slept.
- */
-void uwait_sources_fini(struct uwait_base *b)
-{
-	sources_fini(b, false);
-	sources_fini(b, true);
-}
-
-void uwait_locals_move(struct uwait_base *b, struct uwait_base *to)
-{
-	struct uwait_source *o;
-
-	while ((o = b->wb_source) != NULL && o->o_local) {
-		b->wb_source  = o->o_next;
-		o->o_next     = to->wb_source;
-		to->wb_source = o;
-	}
-}
-
-int uwait_awaits_outside(const struct uwait_base *b)
-{
-	const struct uwait_source *o;
-
-	for (o = uwait_sources(b); o != NULL; o = usource_next(o))
-		if (__atomic_load_n(&o->o_waits, __ATOMIC_RELAXED) != 0)
-			return true;
-	return false;
-}
-
-/* Plain dispatchers. */
-
-static void plain_complete(struct uwait *w)
-{
-	struct ustack *u = w->w_stack;
-	struct usched *s = u->u_sched;
-
-	uwait_arrived(w);
-	s->s_wake(s, u);
-}
-
-/* Puts w on the list of b, and wakes the native thread that runs b. */
-static void plain_post(struct uwait_base *b, struct uwait *w)
-{
-	uwait_post(b, w);					/* W1 W2 */
-	USCHED_RACE(plain_post);
-	(void)upark_wake(&((struct plain *)b)->pl_asleep);	/* W3 */
-}
-
-/* A thread that runs has not waited: it could not block, and drains. */
-static void plain_arrive(struct uwait_base *b, struct uwait *w)
-{
-	(void)b;
-	if (w->w_stack != ustack_self()) {
-		plain_complete(w);
-		return;
-	}
-	uwait_arrived(w);
-	w->w_taken++;			/* as if s_wait() had taken a wake */
-}
-
-static void plain_back(struct ustack *u, int nr)
-{
-	(void)u, (void)nr;		/* wakes are not counted */
-}
-
-static int plain_try(struct ustack *u)
-{
-	(void)u;
-	return false;
-}
-
-static void plain_drain(struct ustack *u)
-{
-	if (u->u_sched->s_waits != NULL)
-		take_posted(u->u_sched->s_waits);
-}
-
-static void plain_enter(struct uwait_base *b)
-{
-	(void)b;			/* a single native thread has the wheel */
-}
-
-static void plain_source(struct uwait_base *b, struct uwait_source *o)
-{
-	o->o_next   = b->wb_source;
-	b->wb_source = o;
-}
-
-static void plain_hold(struct uwait_base *b, int on)
-{
-	(void)b, (void)on;		/* utime_idle() asks the sources */
-}
-
-static const struct uwait_ops plain_ops = {
-	.o_complete = plain_complete,
-	.o_post     = plain_post,
-	.o_arrive   = plain_arrive,
-	.o_back     = plain_back,
-	.o_try      = plain_try,
-	.o_drain    = plain_drain,
-	.o_enter    = plain_enter,
-	.o_leave    = plain_enter,
-	.o_source   = plain_source,
-	.o_hold     = plain_hold
-};
-
-void utime_run(struct usched *s)
-{
-	struct uwait_base *b = s->s_waits;
-
-	if (b == NULL)
-		return;
-	if (uwait_must_look(b))
-		uwait_look(b);
-	if (b->wb_source != NULL)
-		uwait_look_outside(b);
-}
-
-/* Sleeps in a source of b, unless something was posted. */
-static void sleep_for_event(struct uwait_base *b, utime_ns due)
-{
-	int *asleep = &((struct plain *)b)->pl_asleep;
-	utime_ns ns = UNEVER;
-
-	/* Virtual time stands still while threads wait for events. */
-	if (due != UNEVER && !clock_.c_virtual)
-		ns = due - unow();
-	USCHED_RACE(plain_S1);
-	upark_prepare(asleep);					/* S1 S2 */
-	USCHED_RACE(plain_S3);
-	if (!uwait_posted(b))					/* S3 */
-		uwait_sleep_outside(b, asleep, ns > 0 ? ns : 0);	/* S4 */
-	(void)upark_cancel(asleep);
-}
-
-/* Sleeps until the deadline of b, or an event. */
-static void sleep_plain(struct uwait_base *b, utime_ns due)
-{
-	if (uwait_outside(b))
-		sleep_for_event(b, due);
-	else if (clock_.c_virtual)
-		utime_jump(due);
-	else
-		(void)native_sleep(due);
-}
-
-int utime_idle(struct usched *s)
-{
-	struct uwait_base *b = s->s_waits;
-
-	if (b == NULL)
-		return false;
-	if (uwait_posted(b)) {			/* by uwait_give_way() */
-		utime_run(s);
-		return true;
-	}
-	if (uwait_due(b) == UNEVER && !uwait_outside(b))
-		return false;
-	sleep_plain(b, uwait_due(b));
-	uwait_look(b);
-	return true;
-}
-
-void utime_fini(struct usched *s)
-{
-	struct uwait_base *b = s->s_waits;
-
-	if (b == NULL || b->wb_ops != &plain_ops)
-		return;
-	if (b->wb_timers != 0)
-		usched_fail("utime_fini: a thread waits with a deadline");
-	if (uwait_outside(b))
-		usched_fail("utime_fini: a thread waits for an event");
-	uwait_sources_fini(b);
-	if (b->wb_wheel != NULL)
-		s->s_free(s, b->wb_wheel, sizeof *b->wb_wheel);
-	s->s_waits = NULL;
-	s->s_free(s, b, sizeof(struct plain));
 }

@@ -17,7 +17,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . test/run/count
 
 cc=${CC:-cc}
-lib=${FUZZ_LIB:-usched.c lib/wait/uwait.c lib/proc/umem.c lib/proc/uproc.c rr.c ll.c}
+lib=${FUZZ_LIB:-usched.c $(where $waits) lib/proc/umem.c lib/proc/uproc.c rr.c ll.c}
 seconds=${FUZZ_SECONDS:-20}
 out=${OUT:-out}
 seed=${SEED:-$(date +%s)$$}

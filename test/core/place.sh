@@ -171,7 +171,7 @@ do_file() {
 
 # ring: lmain, rmain and wmain, compiled with the plain header.
 do_lib() {
-	set -- $(where usched.c uwait.c umem.c uproc.c rr.c ll.c ws.c)
+	set -- $(where usched.c $waits umem.c uproc.c rr.c ll.c ws.c)
 	case $flags in
 	*-shared*)
 		compile "$@" $flags -o "$exe.so"

@@ -18,7 +18,7 @@ command -v gdb >/dev/null || { echo "skipped: no gdb (package gdb)"; exit 77; }
 USCHED_LAW=off
 export USCHED_LAW
 
-rr="rr.c lib/wait/uwait.c lib/proc/umem.c lib/proc/uproc.c usched.c"
+rr="rr.c $(where $waits) lib/proc/umem.c lib/proc/uproc.c usched.c"
 deep=" w_block w_plain w_alloca w_aligned w_registers t_deep"
 
 build() { # program, flags, files
@@ -721,7 +721,7 @@ reasons_check() {
 
 # Functions inside of shells, and names.
 names() { # flags
-	build names "$1" "rr.c lib/wait/uwait.c lib/wait/uthread.c lib/proc/umem.c
+	build names "$1" "rr.c $(where $waits) lib/wait/uthread.c lib/proc/umem.c
 		lib/proc/uproc.c usched.c" || { fail "names $1"; return; }
 	args=
 	debug names -ex 'break w_stop' -ex run -ex usched
@@ -762,7 +762,7 @@ attached() {
 
 live() {
 	${CC:-cc} -g -c "$dir/stop.S" -o "$dir/stop.o" &&
-	build live "-O0" "rr.c lib/wait/uwait.c lib/proc/umem.c lib/proc/uproc.c usched.c
+	build live "-O0" "rr.c $(where $waits) lib/proc/umem.c lib/proc/uproc.c usched.c
 		$dir/stop.o" ||
 		{ fail live; return; }
 	"$dir/live" >"$dir/up" &

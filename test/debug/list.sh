@@ -15,7 +15,7 @@ case $(uname -s) in
 Linux)	;;
 *)	echo "skipped: signals to native threads are those of Linux"; exit 77;;
 esac
-sources="rr.c usched.c $(where uwait.c uproc.c umem.c ucall.c upreempt.c \
+sources="rr.c usched.c $(where $waits uproc.c umem.c ucall.c upreempt.c \
 	uchain.c ustats.c utrace.c usymbol.c ulook.c ulist.c)"
 
 build() { # program, flags, files

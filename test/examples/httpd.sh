@@ -15,7 +15,7 @@ cd "$(dirname "$0")/../.." || exit 1
 unset USCHED_SEED USCHED_DEBUG
 ulimit -c 0
 
-sources="usched.c uwait.c $syncs uscope.c uthread.c uio.c upoll.c unet.c
+sources="usched.c $waits $syncs uscope.c uthread.c uio.c upoll.c unet.c
 	userve.c usignal.c umem.c uproc.c ucall.c rr.c"
 parser=examples/httpd/http.c serve=examples/httpd/serve.c
 main=examples/httpd/httpd.c userve=lib/io/userve.c

@@ -33,7 +33,7 @@ main() {
 library() { # name, flags
 	built=$dir/$1; shift
 	mkdir "$built" && echo "$*" >"$built/flags" || return 1
-	for source in $(where usched.c uwait.c umem.c uproc.c rr.c ll.c ws.c)
+	for source in $(where usched.c $waits umem.c uproc.c rr.c ll.c ws.c)
 	do
 		compile -c "$source" -o "$built/$(basename "$source" .c).o" ||
 			return 1

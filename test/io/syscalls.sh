@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 	return rr_start() || rr_fini();
 }
 END
-sources="usched.c rr.c lib/wait/uwait.c lib/wait/uscope.c lib/wait/uthread.c lib/io/uio.c
+sources="usched.c rr.c $(where $waits) lib/wait/uscope.c lib/wait/uthread.c lib/io/uio.c
 	lib/io/upoll.c lib/proc/umem.c lib/proc/uproc.c"
 
 # count CALL PAIRS ROUNDS [trust]: prints how often the program makes the call.

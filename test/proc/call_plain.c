@@ -4,7 +4,7 @@
 /* LIBS: -Wl,-z,muldefs @test/run/fail.wrap -Wl,--wrap=pthread_detach */
 
 /*
- * uwait.c and ucall.c are compiled here, with delays at their race windows, and
+ * uwait.c, uplain.c and ucall.c are compiled here, with delays at their races, and
  * replace those of the library. The dispatcher counts wakes, or it does not, and
  * then it fails if a thread is woken that does not wait. While calls block,
  * other threads run, sleep until deadlines and wait for descriptors. A call that
@@ -20,6 +20,7 @@ static long idle_ms = 5000;
 
 #define UCALL_IDLE_MS	idle_ms
 #include "uwait.c"
+#include "uplain.c"
 #include "ucall.c"
 #include "counts.h"
 #include "plain.h"

@@ -11,10 +11,10 @@ cd "$(dirname "$0")/../.." || exit 1
 . test/run/layout
 . test/run/count
 
-all="usched uwait uthread uscope umem uproc rr ll ws upreempt"
-others='uguard uhard ustats utrace ulist uchain uview vwatch vswitch vcensus vfile
+all="usched $(echo $waits | sed "s,\.c,,g") uthread uscope umem uproc rr ll ws upreempt"
+others="uguard uhard ustats utrace ulist uchain uview vwatch vswitch vcensus vfile
 	vstack vnames vtap vcopy
-	ucall uchan ugen usync uwork'
+	ucall uchan ugen $(echo $syncs | sed "s,\.c,,g") uwork"
 flags="-std=gnu11 $includes"
 long=$([ "${PREEMPT_SECONDS:-0}" -ge 60 ] && echo long)
 PREEMPT_SECONDS=0 WATCHDOG=${WATCHDOG:-300}

@@ -14,8 +14,8 @@
 cd "$(dirname "$0")/../.." || exit 1
 . test/run/layout
 
-sources='test/steal/steal_tls.c usched.c lib/wait/uwait.c lib/proc/umem.c lib/proc/uproc.c
-	lib/steal/ws.c'
+sources="test/steal/steal_tls.c usched.c $(where $waits) lib/proc/umem.c lib/proc/uproc.c
+	lib/steal/ws.c"
 # -flto: ustack_block() and the functions around it may be inlined in the test.
 levels='-O2;-O3 -flto;-Os -fPIC;-O2 -flto -mno-tls-direct-seg-refs'
 others='-O2'

@@ -17,7 +17,7 @@ compile() {
 
 build_all() {
 	library=
-	for module in usched uwait uthread uscope umem uproc rr; do
+	for module in usched $(echo $waits | sed "s,\.c,,g") uthread uscope umem uproc rr; do
 		compile -c $(where $module.c) -o "$dir/$module.o" || return 1
 		library="$library $dir/$module.o"
 	done

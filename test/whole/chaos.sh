@@ -191,7 +191,7 @@ mutants() {
 		'/^static int has_lane/,/^}/s/return /&1 || /'
 	broken 'ws: a wake for a worker that sleeps' plain lib/steal/ws_inside.h \
 		'/^static void post_node/,/^}/s/^	uidle_wake.*//'
-	broken 'uwait: a deadline stays in the wheel' plain lib/wait/uwait.c \
+	broken 'uwait: a deadline stays in the wheel' plain lib/wait/timers.h \
 		'/^static void timer_out/,/^}/s/^	uwheel_stop.*/	;/'
 	broken 'usync: an unlock forgets the waiter' plain lib/wait/umutex.c \
 		'/^void umutex_unlock_slow/,/^}/s/== USYNC_QUEUED/== 0/'

@@ -22,8 +22,8 @@ export UBSAN_OPTIONS=print_stacktrace=1
 unset USCHED USCHED_DEBUG
 ulimit -c 0
 
-modules='usched.c uwait.c umem.c uproc.c rr.c usymbol.c uguard.c'
-sim_modules="usched.c rr.c uwait.c uscope.c uthread.c $syncs uchan.c uproc.c umem.c
+modules="usched.c $waits umem.c uproc.c rr.c usymbol.c uguard.c"
+sim_modules="usched.c rr.c $waits uscope.c uthread.c $syncs uchan.c uproc.c umem.c
 	ucall.c uwork.c usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c"
 warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
 sim_flags='-DENTRY -D_exit=entry_exit -Iext/sim'

@@ -114,7 +114,7 @@ hello() {
 
 ring() {
 	$1 -std=gnu11 $3 -I"$inc" $includes rmain.c \
-		$(where rr.c uwait.c umem.c uproc.c) "$dir/usched.o" \
+		$(where rr.c $waits umem.c uproc.c) "$dir/usched.o" \
 		-o "$dir/ring" -lpthread -lm &&
 	timeout 300 $2 "$dir/ring" 4 10 20 0 1
 }

@@ -279,7 +279,7 @@ broken 'P4: it always becomes 0' lock lock.h 's/(int)(was + 1u)/0/'
 broken 'P4: a look at the lock after it is free' lock lock.h \
 	's/^	if (__builtin_expect(was & 1, 0))/	if ((was \& 1) | (l->l_state == 2))/'
 
-# A1 to A6 are those of uwait.c, O1 to O3 those of record.h. A5 and A6 are about
+# A1 to A3 are those of uwait.c, D1 of timers.h, O1 to O3 of record.h. D2 and D3 are about
 # one native thread: wheel.c tests them. Not needed in any scenario: an order
 # of the claim (record.h says why).
 broken 'A1: a claim is a load and a store' wait uwait.h \
@@ -316,12 +316,12 @@ broken 'A3: a wake that came with the deadline is lost' wait m_wait.c \
 	'/^static void run_for_wake/,/^}/s/^		w->w_result = 0;//'
 broken 'A3: the wake of a timed wait is given back, too' wait m_wait.c \
 	'/^static void run_for_wake/,/^}/s/t_waits--/t_waits -= 0/'
-broken 'A4: a timer is taken out elsewhere' wait m_wait.c \
+broken 'D1: a timer is taken out elsewhere' wait m_wait.c \
 	'/^static void free_record/,/^}/s/if (w->w_base == &p->p_base) {/if (1) {/
 	/^static void timer_out/,/^}/s/p->p_timer/s.worker[0].p_timer/'
-broken 'A4: the waiter frees a record whose timer is elsewhere' wait m_wait.c \
+broken 'D1: the waiter frees a record whose timer is elsewhere' wait m_wait.c \
 	'/^static void free_record/,/^}/s/if (w->w_base == NULL) {/if (1) {/'
-broken 'A4: the timer of an orphan stays' wait m_wait.c \
+broken 'D1: the timer of an orphan stays' wait m_wait.c \
 	'/^static void take(/,/^}/s/^		timer_out(p);//'
 broken 'an orphan is sent home' wait m_wait.c \
 	'/^static void take(/,/^}/s/__ATOMIC_RELAXED) == UWAIT_ARRIVED/__ATOMIC_RELAXED) == 99/'

@@ -356,16 +356,16 @@ broken 'calls: in the child of a fork' call_plain lib/proc/ucall.c \
 	's/^	if (inherited(at.pl_pool))$/	if (0)/'
 broken 'calls: the argument may move' call_plain lib/proc/ucall.c \
 	'/ustack_lawful/d'
-broken 'calls: a post wakes no dispatcher' call_plain lib/wait/uwait.c \
+broken 'calls: a post wakes no dispatcher' call_plain lib/wait/uplain.c \
 	's/(void)upark_wake(&((struct plain \*)b)->pl_asleep);/;/'
-broken 'calls: no look before the sleep' call_plain lib/wait/uwait.c \
+broken 'calls: no look before the sleep' call_plain lib/wait/uplain.c \
 	's|if (!uwait_posted(b))\(.*S3\)|if (1)\1|'
 broken 'calls: a thread that cannot block takes nothing' call_plain \
-	lib/wait/uwait.c '/^static void plain_drain/,/^}/s/take_posted(.*);/;/'
+	lib/wait/uplain.c '/^static void plain_drain/,/^}/s/uwait_take_posted(.*);/;/'
 broken 'calls: a thread that has not waited is woken' call_plain \
-	lib/wait/uwait.c 's/if (w->w_stack != ustack_self())/if (1)/'
+	lib/wait/uplain.c 's/if (w->w_stack != ustack_self())/if (1)/'
 broken 'calls: what arrived is waited for' call_plain lib/wait/uwait.c \
 	's/return w->w_taken > 0 && uwait_state(w) == UWAIT_ARRIVED;/return false;/'
 broken 'calls: a descriptor is closed before its last writer ends' call_plain \
-	lib/wait/uwait.c 's/sources_fini(b, false);/sources_fini(b, true);&/'
+	lib/wait/usource.c 's/sources_fini(b, false);/sources_fini(b, true);&/'
 counted

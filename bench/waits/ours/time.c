@@ -9,7 +9,7 @@
 
 #include "private/wheel.h"
 
-enum { SHIFT = 16 };			/* of a tick, as in uwait.c */
+enum { SHIFT = 16 };			/* of a tick, as in timers.h */
 
 static struct uwheel wheel;
 

@@ -18,7 +18,7 @@ cd "$(dirname "$0")/../../.." || exit 1
 ulimit -c 0
 unset USCHED_DEBUG USCHED_STACKS MAKEFLAGS
 seed=${1:-$(date +%s)}
-core="usched.c uhard.c rr.c ll.c ws.c uwait.c uscope.c uthread.c $syncs uproc.c ucall.c
+core="usched.c uhard.c rr.c ll.c ws.c $waits uscope.c uthread.c $syncs uproc.c ucall.c
 	umem.c uio.c upoll.c"
 ours='umove.c uprogram.c unumber.c urefuse.c usave.c uheap.c umail.c'
 fixed='-fno-pie -fno-stack-protector'

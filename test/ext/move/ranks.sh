@@ -21,7 +21,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 seed=${1:-$(date +%s)}
-core="usched.c uhard.c rr.c ll.c ws.c uwait.c uscope.c uthread.c $syncs uproc.c ucall.c
+core="usched.c uhard.c rr.c ll.c ws.c $waits uscope.c uthread.c $syncs uproc.c ucall.c
 	umem.c uio.c upoll.c"
 move='umove.c uprogram.c unumber.c urefuse.c usave.c uheap.c umail.c'
 core="$core $move"

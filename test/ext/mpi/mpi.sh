@@ -22,7 +22,7 @@ unset USCHED_DEBUG MAKEFLAGS
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-core="usched.c uhard.c rr.c ws.c uwait.c uscope.c uthread.c $syncs uproc.c ucall.c
+core="usched.c uhard.c rr.c ws.c $waits uscope.c uthread.c $syncs uproc.c ucall.c
 	umem.c uio.c upoll.c"
 
 main() {

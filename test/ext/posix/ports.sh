@@ -17,7 +17,7 @@ unset USCHED_SEED USCHED_DEBUG
 ulimit -c 0
 scheds='rr ll ws'
 programs='pack radix fft lu chat names'
-library="usched.c umain.c uwait.c $syncs uthread.c uscope.c umem.c uproc.c rr.c ll.c ws.c
+library="usched.c umain.c $waits $syncs uthread.c uscope.c umem.c uproc.c rr.c ll.c ws.c
 	uio.c upoll.c ufile.c ucall.c"
 face=$(cd ext/posix && ls *.c)
 

@@ -55,7 +55,7 @@ kind() { # KIND, flags, compiler
 	if [ $1 = plain ] && [ -e "${LIBRARY:-}" ] && [ -z "$DEFS$SAN$CFLAGS" ]; then
 		cp "$LIBRARY" "$dir/$1/lib.a"
 	else
-		objects "$1" "$2" "$3" usched.c $(where uhard.c rr.c uwait.c uscope.c \
+		objects "$1" "$2" "$3" usched.c $(where uhard.c rr.c $waits uscope.c \
 			uthread.c $syncs uchan.c uproc.c umem.c ucall.c uwork.c \
 			usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c)
 	fi && ar rcs "$dir/$1/lib.a" "$dir/$1"/*.o

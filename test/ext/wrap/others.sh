@@ -30,7 +30,7 @@ main() {
 
 # The library's own sources, as they are in the tree.
 library() {
-	sources='usched uwait umem uproc rr ll'
+	sources="usched $(echo $waits | sed "s,\.c,,g") umem uproc rr ll"
 	case " ${OTHERS_FLAGS:-} " in
 	*' -DUSCHED_HARD'*) sources="$sources uhard" ;;
 	esac

@@ -17,7 +17,7 @@ ulimit -c 0
 ulimit -n 20000 2>/dev/null
 
 sources="usched.c $waits $syncs uscope.c uthread.c uio.c upoll.c unet.c
-	ufile.c userve.c usignal.c umem.c uproc.c ucall.c rr.c uchan.c uwork.c usymbol.c umain.c
+	ufile.c userve.c usignal.c umem.c uproc.c ucall.c rr.c $chans uwork.c usymbol.c umain.c
 	ll.c ws.c"
 gallery=examples/gallery
 

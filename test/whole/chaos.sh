@@ -210,9 +210,9 @@ mutants() {
 	broken 'uwait: it reserves for a shallower wait' plain lib/wait/uwait.c \
 		's/return usched_reserve(DEPTH);/return usched_reserve(0);/'
 	broken 'uchan: a value for a receiver that has gone' plain \
-		lib/wait/uchan.c 's/if (likely(uwait_claim(w)))/(void)uwait_claim(w);&/
+		lib/wait/uchan_inside.h 's/if (likely(uwait_claim(w)))/(void)uwait_claim(w);&/
 		s/;if (likely(uwait_claim(w)))/;/'
-	broken 'uchan: a case that was not chosen stays' plain lib/wait/uchan.c \
+	broken 'uselect: a case that was not chosen stays' plain lib/wait/uselect.c \
 		'/^static NOINLINE void leave_all/,/^}/s/i != chosen/i > 1/'
 	broken 'engine: a waiter that has gone stays in its ring' engine \
 		lib/engine/waiter.c 's/^		if (a->a_in)$/		if (0)/'

@@ -23,7 +23,7 @@ unset USCHED USCHED_DEBUG
 ulimit -c 0
 
 modules="usched.c $waits umem.c uproc.c rr.c usymbol.c uguard.c"
-sim_modules="usched.c rr.c $waits uscope.c uthread.c $syncs uchan.c uproc.c umem.c
+sim_modules="usched.c rr.c $waits uscope.c uthread.c $syncs $chans uproc.c umem.c
 	ucall.c uwork.c usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c"
 warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
 sim_flags='-DENTRY -D_exit=entry_exit -Iext/sim'
@@ -37,7 +37,7 @@ build() { # compiler, entry point, program, flags ...
 	http)		$by $warn $kept -DENTRY -Iexamples/httpd "$@" test/examples/httpd/fuzz.c \
 				"${http:-examples/httpd/http.c}" -o "$out" ;;
 	channels)	$by $warn $kept "$@" test/whole/entry/channels.c -o "$out" \
-				"${uchan:-lib/wait/uchan.c}" ${objects:-$(where $modules)} \
+				${uchan:-$(where $chans)} ${objects:-$(where $modules)} \
 				-pthread ;;
 	sim)		sim_build "$by" "$out" "$@" ;;
 	esac
@@ -76,7 +76,10 @@ tries() { # entry point, file
 	cp "$dir/broken" "$dir/broken.c"
 	case $1 in
 	http)		http=$dir/broken.c ;;
-	channels)	uchan=$dir/broken.c ;;
+	channels)	rm -rf "$dir/chan" && mkdir "$dir/chan"
+			cp $(where $chans) lib/wait/uchan_inside.h "$dir/chan"
+			cp "$dir/broken" "$dir/chan/${2##*/}"
+			uchan=$(ls "$dir"/chan/*.c) ;;
 	sim)		simulator="$(ls "$dir"/sim.objects/*.o |
 				grep -v "/$(basename "$2" .c).o") $dir/broken.c" ;;
 	esac
@@ -134,14 +137,15 @@ objects=$(ls "$dir"/*.c.o)
 broken 'a byte that is skipped' http examples/httpd/http.c \
 	's/h->h_seen = n;/h->h_seen = n + 1;/'
 broken 'a bare LF' http examples/httpd/http.c "s/\*--q != '.r'/*--q == 0/"
-broken 'a room less' channels lib/wait/uchan.c 's/ch_count < c->ch_room/ch_count + 1 < c->ch_room/'
-broken 'the last waiter first' channels lib/wait/uchan.c \
+broken 'a room less' channels lib/wait/uchan_inside.h \
+	's/ch_count < c->ch_room/ch_count + 1 < c->ch_room/'
+broken 'the last waiter first' channels lib/wait/uchan_inside.h \
 	'/^static void line_put/,/^}/{s/line->ln_prev/line->LN/g;s/ln_prev/ln_P/g
 	s/ln_next/ln_prev/g;s/ln_P/ln_next/g;s/LN/ln_next/g;}'
-broken 'a sender that waits, before the ring' channels lib/wait/uchan.c \
+broken 'a sender that waits, before the ring' channels lib/wait/uchan_inside.h \
 	's/^	if (ring)$/	if (ring \&\& c->ch_head == 0)/'
 broken 'close leaves senders' channels lib/wait/uchan.c '/end = claim_all(c, SENDERS, end);/d'
-broken 'a case that was not chosen stays' channels lib/wait/uchan.c \
+broken 'a case that was not chosen stays' channels lib/wait/uselect.c \
 	'/^static NOINLINE void leave_all/,/^}/s/i != chosen/i > 1 \&\& &/'
 broken 'a peer that reads nothing more' sim ext/sim/sflow.c \
 	's/k->k_fin ? EPIPE : ECONNRESET/ECONNRESET/'

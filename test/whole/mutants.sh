@@ -106,11 +106,11 @@ copy_tree "$tree" && cp -r ext "$tree" && mkdir -p "$tree/test/house" "$tree/tes
 	cp test/run/layout test/run/count test/run/fail.wrap "$tree/test/run" || exit 1
 
 # Rings, and other numbers near their wrap.
-broken 'ring: the index is added in 32 bits' wrap lib/wait/uchan.c \
+broken 'ring: the index is added in 32 bits' wrap lib/wait/uchan_inside.h \
 	's/ring_at(c, c->ch_count < after ?/ring_at(c, c->ch_head + c->ch_count < c->ch_room ?/'
-broken 'ring: a value behind the end' wrap lib/wait/uchan.c \
+broken 'ring: a value behind the end' wrap lib/wait/uchan_inside.h \
 	's/ring_at(c, c->ch_count < after ?/ring_at(c, c->ch_count <= after ?/'
-broken 'ring: the head goes on behind the end' wrap lib/wait/uchan.c \
+broken 'ring: the head goes on behind the end' wrap lib/wait/uchan_inside.h \
 	's/if (++c->ch_head == c->ch_room)/if (++c->ch_head > c->ch_room)/'
 broken 'ring: a wait that begins at the wrap overtakes' wrap lib/proc/uproc.h \
 	's/return q->q_head == q->q_tail;/return q->q_head >= q->q_tail;/'

@@ -56,7 +56,7 @@ kind() { # KIND, flags, compiler
 		cp "$LIBRARY" "$dir/$1/lib.a"
 	else
 		objects "$1" "$2" "$3" usched.c $(where uhard.c rr.c $waits uscope.c \
-			uthread.c $syncs uchan.c uproc.c umem.c ucall.c uwork.c \
+			uthread.c $syncs $chans uproc.c umem.c ucall.c uwork.c \
 			usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c)
 	fi && ar rcs "$dir/$1/lib.a" "$dir/$1"/*.o
 }

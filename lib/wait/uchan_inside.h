@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/* uchan_inside.h: a channel, its lines and values. Shared with uselect.c. Private. */
+
+#ifndef UCHAN_INSIDE_H
+#define UCHAN_INSIDE_H
+
+/* The essay of uchan.c explains all that is here. */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* first: park.h calls syscall() */
+#endif
+#define USCHED_PREEMPT	1	/* no file here leaves a mark: see uproc.h */
+#include "uchan.h"
+#include "lock.h"
+#include "compiler.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+UPREEMPT_NEVER;
+
+#define UCHAN_HIDDEN	__attribute__((visibility("hidden")))
+
+#define UNIT		8u	/* of ln_value, and of values in a record */
+
+enum { RECEIVERS, SENDERS };
+
+struct link {
+	struct link   *ln_next;		/* circular; the line is one of them */
+	struct link   *ln_prev;		/* NULL: in no line */
+	unsigned short ln_case;
+	unsigned short ln_size;		/* of the value */
+	unsigned short ln_value;	/* from the record on, in units */
+	bool           ln_sole;		/* claimed only under ch_lock: SOLE */
+};
+
+struct uchan {
+#if defined(USCHED_HARD)
+	struct uhard_object ch_object;	/* first: poison begins behind it */
+#endif
+	struct link    ch_line[2];	/* first: free() may write there */
+	struct ulock   ch_lock;
+	bool           ch_local;
+	bool           ch_closed;	/* (atomic: HINTS) */
+	bool           ch_freed;
+	unsigned short ch_size;
+	unsigned       ch_room;
+	unsigned       ch_count;	/* values in the ring (atomic: HINTS) */
+	unsigned       ch_head;		/* index of the first value */
+	unsigned       ch_late;		/* uchan C5 */
+#if defined(USCHED_HARD)
+	struct usched *ch_home;		/* of a local channel */
+#endif
+	char           ch_ring[] __attribute__((aligned(8)));
+};
+
+/* Lines. Caller holds ch_lock. */
+
+static struct uwait *wait_of(struct link *l)
+{
+	return (struct uwait *)(void *)(l - l->ln_case) - 1;
+}
+
+static struct link *links_of(struct uwait *w)
+{
+	return (struct link *)(void *)(w + 1);
+}
+
+/* Returns where the values begin in a record of nr cases, in units. */
+static inline size_t values_at(int nr)
+{
+	return (sizeof(struct uwait) + (size_t)nr * sizeof(struct link) +
+		UNIT - 1) / UNIT;
+}
+
+static char *value_of(struct link *l)
+{
+	return (char *)wait_of(l) + l->ln_value * UNIT;
+}
+
+static bool line_empty(const struct link *line)
+{
+	return __atomic_load_n(&line->ln_next, __ATOMIC_ACQUIRE) == line;
+}
+
+static void line_put(struct link *line, struct link *l)
+{
+	l->ln_next = line;
+	l->ln_prev = line->ln_prev;
+	line->ln_prev = l;
+	__atomic_store_n(&l->ln_prev->ln_next, l, __ATOMIC_RELEASE);
+}
+
+static void line_take(struct link *l)
+{
+	__atomic_store_n(&l->ln_prev->ln_next, l->ln_next, __ATOMIC_RELEASE);
+	l->ln_next->ln_prev = l->ln_prev;
+	l->ln_prev = NULL;
+}
+
+/* Claims w, whose only link is l and sole. Caller holds ch_lock: SOLE. */
+static inline void claim_sole(struct uwait *w)
+{
+	__atomic_store_n(&w->w_state, UWAIT_CLAIMED, __ATOMIC_RELAXED);
+	w->w_result = 0;
+}
+
+/*
+ * Claims the first record of a line for its case, or returns NULL. *value: the
+ * value in the record. Caller holds ch_lock.
+ */
+static ALWAYS_INLINE struct uwait *line_claim(struct uchan *c, int side,
+					      char **value)
+{
+	struct link *line = &c->ch_line[side];
+	struct uwait *w;
+	struct link *l;
+
+	while ((l = line->ln_next) != line) {
+		line_take(l);
+		if (likely(l->ln_sole)) {
+			w = (struct uwait *)(void *)l - 1;
+			claim_sole(w);
+			*value = (char *)w + values_at(1) * UNIT;
+			return w;
+		}
+		w = wait_of(l);
+		if (likely(uwait_claim(w))) {
+			w->w_result = l->ln_case * 2;
+			*value = value_of(l);
+			return w;
+		}
+		c->ch_late++;					/* uchan C5 */
+	}
+	return NULL;
+}
+
+/* The lock. */
+
+/* Checks c at the beginning of a call. In the hard mode only. */
+#define CALL(c, call)	UHARD(object((c), (unsigned *)(uintptr_t)	\
+				&(c)->ch_object.o_magic, UHARD_CHAN, (call)))
+
+#if defined(USCHED_HARD)
+static void check_home(struct uchan *c)
+{
+	const struct ustack *u = ustack_self();
+
+	if (c->ch_home == NULL && u != NULL)
+		c->ch_home = u->u_sched;
+	if (u == NULL || u->u_sched != c->ch_home)
+		usched_fail("uchan: a local channel is used elsewhere than on "
+			    "the processor that used it first");
+}
+#else
+static void check_home(struct uchan *c)
+{
+	(void)c;
+}
+#endif
+
+static inline void lock(struct uchan *c)
+{
+	if (c->ch_local)
+		check_home(c);
+	else
+		ulock_get(&c->ch_lock);
+}
+
+static inline void unlock(struct uchan *c)
+{
+	if (!c->ch_local)
+		ulock_put(&c->ch_lock);
+}
+
+/* Values. */
+
+static inline void copy(void *to, const void *from, size_t size)
+{
+	if (likely(size == 8))
+		memcpy(to, from, 8);
+	else if (size != 0)
+		memcpy(to, from, size);
+}
+
+static char *ring_at(struct uchan *c, unsigned i)
+{
+	return c->ch_ring + (size_t)i * c->ch_size;
+}
+
+static void count_set(struct uchan *c, unsigned nr)
+{
+	__atomic_store_n(&c->ch_count, nr, __ATOMIC_RELEASE);
+}
+
+static void ring_put(struct uchan *c, const void *v)
+{
+	unsigned after = c->ch_room - c->ch_head;	/* up to the end */
+
+	copy(ring_at(c, c->ch_count < after ? c->ch_head + c->ch_count :
+		     c->ch_count - after), v, c->ch_size);
+	count_set(c, c->ch_count + 1);
+}
+
+static void ring_get(struct uchan *c, void *v)
+{
+	if (v != NULL)
+		copy(v, ring_at(c, c->ch_head), c->ch_size);
+	if (++c->ch_head == c->ch_room)
+		c->ch_head = 0;
+	count_set(c, c->ch_count - 1);
+}
+
+/* Returns the result for a channel that is closed, or freed. */
+UCHAN_HIDDEN int uchan_closed(const struct uchan *c);
+
+/*
+ * Receives a value if there is one. *claimed: a record to be completed after the
+ * lock was released. 0, -EPIPE, -EAGAIN. Caller holds ch_lock.
+ */
+static ALWAYS_INLINE int take(struct uchan *c, void *v, struct uwait **claimed)
+{
+	bool ring = c->ch_count != 0;
+	struct uwait *w;
+	char *value;
+
+	if (ring)
+		ring_get(c, v);
+	w = line_claim(c, SENDERS, &value);
+	if (w != NULL) {
+		if (ring)
+			ring_put(c, value);			/* uchan C2 C3 */
+		else if (v != NULL)
+			copy(v, value, c->ch_size);
+		*claimed = w;
+	} else if (!ring)
+		return c->ch_closed ? uchan_closed(c) : -EAGAIN;
+	return 0;
+}
+
+/* Sends a value if there is room, or a receiver. As take(). */
+static ALWAYS_INLINE int give(struct uchan *c, const void *v,
+			      struct uwait **claimed)
+{
+	struct uwait *w;
+	char *value;
+
+	if (c->ch_closed)
+		return uchan_closed(c);
+	w = line_claim(c, RECEIVERS, &value);
+	if (w != NULL) {
+		copy(value, v, c->ch_size);
+		*claimed = w;
+	} else if (c->ch_count < c->ch_room)
+		ring_put(c, v);
+	else
+		return -EAGAIN;
+	return 0;
+}
+
+static ALWAYS_INLINE int pass(struct uchan *c, void *v, bool send,
+			      struct uwait **claimed)
+{
+	return send ? give(c, v, claimed) : take(c, v, claimed);
+}
+
+/* Returns whether pass() may find something: HINTS. Any thread. */
+static inline bool possible(const struct uchan *c, bool send)
+{
+	bool no;
+
+	if (c->ch_room == 0)
+		no = line_empty(&c->ch_line[!send]);
+	else
+		no = __atomic_load_n(&c->ch_count, __ATOMIC_ACQUIRE) ==
+			(send ? c->ch_room : 0);
+	return !no || __atomic_load_n(&c->ch_closed, __ATOMIC_RELAXED);
+}
+
+/* Does pass() with the lock. */
+static ALWAYS_INLINE int pass_locked(struct uchan *c, void *v, bool send)
+{
+	struct uwait *claimed = NULL;
+	int rc;
+
+	lock(c);
+	rc = pass(c, v, send, &claimed);
+	unlock(c);
+	if (claimed != NULL)
+		uwait_complete(claimed, claimed->w_result);
+	return rc;
+}
+
+/*
+ * Ends the part of l in c, unless the record was claimed through l. The last
+ * that leaves a channel that was freed frees its memory: uchan C6.
+ */
+UCHAN_HIDDEN void uchan_leave(struct uchan *c, struct link *l);
+
+#endif /* UCHAN_INSIDE_H */

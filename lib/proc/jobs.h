@@ -76,7 +76,7 @@ struct ucall_pool {
 	pthread_mutex_t         ca_lock;	/* protects what follows */
 	struct link             ca_queue;	/* jobs to be run */
 	int                     ca_queued;
-	int                     ca_coming;	/* see natives.h (atomic) */
+	int                     ca_coming;	/* see pool_threads.h (atomic) */
 	struct link             ca_idle;	/* native threads */
 	int                     ca_nr;		/* native threads (atomic) */
 	int                     ca_abandoned;	/* native threads in f(), not in ca_nr */

@@ -8,7 +8,7 @@
  * A thread that is made with UPROC_JOIN has a struct joint behind it. Its end and its
  * joiner meet there, under a lock: whoever comes second finds the other. The joiner
  * frees the thread, once its end has left it, too (uwakes_close(), uwakes_leave()).
- * A thread that nobody joins is freed by the processor on which it ends.
+ * A thread without a joiner is freed by the processor on which it ends.
  *
  * P5. A thread is freed once. By then it has ended, its node is in no inbox,
  *     and its joiner, if it has one, has left. Each of its wait records has

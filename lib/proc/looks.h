@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* looks.h: what has come, and a sleep if there is nothing to run. A part of uproc.c. */
+/* looks.h: looks for threads to run, and sleeps. A part of uproc.c. */
 
 #ifndef UPROC_LOOKS_H
 #define UPROC_LOOKS_H
@@ -14,7 +14,7 @@
  *     instead, as the program may still make threads.
  */
 
-#include "arrivals.h"
+#include "arrive.h"
 #include "lanes.h"
 #include "rest.h"
 #include "rounds.h"

@@ -10,7 +10,7 @@
  * The new thread waits; its first wake lets it begin.
  */
 
-#include "arrivals.h"
+#include "arrive.h"
 #include "lanes.h"
 
 #include <stdio.h>

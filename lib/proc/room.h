@@ -14,8 +14,9 @@
  * P1. Threads of p in p_queue <= p_threads <= p_room; a ring with p_room
  *     places is p_queue or p_ring.
  *
- * Rejected: a queue linked through the threads. It does not show which thread to
- * prefetch.
+ * REJECTED
+ *
+ * A queue linked through the threads: it does not show which thread to prefetch.
  */
 
 #include "uproc_inside.h"

@@ -20,7 +20,9 @@
  * thread, such as a sleep, does not count, nor does virtual time. A round ends at a
  * multiple of ROUND, so what ws and ll do once in so many switches falls on a look.
  *
- * Rejected: a look at the inbox less often. Remote wakes come late.
+ * REJECTED
+ *
+ * A look at the inbox less often: remote wakes come late.
  */
 
 #include "uproc_inside.h"

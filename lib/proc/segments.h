@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* segments.h: what memory from the system looks like, and lists. A part of umem.c. */
+/* segments.h: the layout of memory from the system, and lists. A part of umem.c. */
 
 #ifndef UMEM_SEGMENTS_H
 #define UMEM_SEGMENTS_H
@@ -20,7 +20,9 @@
  * M1. Each page behind the head of a segment is in one span, or in one free
  *     run.
  *
- * Rejected: smaller segments. A touch of each head costs a huge page.
+ * REJECTED
+ *
+ * Smaller segments: a touch of each head costs a huge page.
  */
 
 #include "umem.h"

@@ -13,9 +13,11 @@
  *     s_free. Users, pools, stocks and the depot have them. s_used is not 0.
  *     The span is in m_part exactly if it has another block to give.
  *
- * Rejected: compaction, which moves the buffers of blocked threads. A block would have
- * to know its thread, for 8 bytes each. Without compaction memory is at most 1.2 times
- * the slices in each test, so there is little left to gain.
+ * REJECTED
+ *
+ * Compaction, which moves the buffers of blocked threads: a block would have to
+ * know its thread, for 8 bytes each. Without compaction memory is at most 1.2
+ * times the slices in each test, so there is little left to gain.
  */
 
 #include "runs.h"

@@ -17,7 +17,7 @@
  * This file has the calls of threads, and finds the pool of each caller. It includes
  * its parts, whose names are static. Each includes the part below:
  *
- *	natives.h	native threads, and the pools to which they belong
+ *	pool_threads.h	native threads, and the pools to which they belong
  *	lookup.h	look-ups, which are abandoned at their deadline
  *	jobs.h		the queue of a pool, and the wait for a job
  *
@@ -32,7 +32,7 @@
  *
  * INVARIANTS
  *
- * They are where they are kept: B1 and B2 in natives.h, B3 to B5 in jobs.h, B6 in
+ * They are where they are kept: B1 and B2 in pool_threads.h, B3 to B5 in jobs.h, B6 in
  * lookup.h.
  *
  * REJECTED
@@ -47,7 +47,7 @@
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "ucall.h"
-#include "natives.h"
+#include "pool_threads.h"
 
 UPREEMPT_NEVER;
 

@@ -42,7 +42,7 @@
  *	spans.h		spans and the depot
  *	runs.h		free runs, chunks, and what goes back to the system
  *	sizes.h		size classes
- *	segments.h	what memory from the system looks like; lists
+ *	segments.h	the layout of memory from the system; lists
  *
  * INVARIANTS
  *

@@ -32,29 +32,29 @@
  *	maps.h			mappings that lanes leave for all else
  *	forked.h		a child that fork() has made
  *
- *	dispatch.h		what the dispatcher calls: the end of a thread, yields
+ *	dispatcher.h		call-backs of the dispatcher; yields
  *	make.h			making threads
- *	looks.h			what has come; a sleep if there is nothing to run
+ *	looks.h			looks for threads to run, and sleeps
  *	sleep.h			sleep, deadlines, virtual time, holds: the end of a set
  *	rest.h			memory that goes back in a long sleep
  *	rounds.h		when a processor with threads to run looks outside
- *	arrivals.h		wakes and ends of waits: the inbox
+ *	arrive.h		wakes and ends of waits: the inbox
  *	join.h			waiting for the end of a thread
  *
  *	blocks.h		memory of threads and slices
  *	stuck.h			what is said of threads that wait for ever
  *	room.h			room in the queue
- *	lanes.h			lanes, and promises of private ones
+ *	lanes.h			lanes, and promises of private lanes
  *	deal.h			which processor is given a new thread
  *	pinning.h		which cpus processors run on
  *	uproc_inside.h		names, sizes, and who runs here
  *
  * Structures that can be understood alone have headers of their own: inbox.h, idle.h,
- * cpus.h, wakes.h, and park.h of lib/base.
+ * cpus.h, wakes.h, park.h.
  *
  * INVARIANTS
  *
- * They stand where they are kept: P1 in room.h, P2 and P3 in arrivals.h, P4 in pinning.h, P5
+ * They stand where they are kept: P1 in room.h, P2 and P3 in arrive.h, P4 in pinning.h, P5
  * in join.h, P6 in maps.h, P7 to P9 in sleep.h, P10 in looks.h. So do the designs that
  * were rejected.
  */
@@ -64,7 +64,7 @@
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uproc_set.h"
-#include "dispatch.h"
+#include "dispatcher.h"
 #include "forked.h"
 #include "maps.h"
 #include "native_threads.h"

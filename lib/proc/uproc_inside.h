@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uproc_inside.h: what all parts of uproc.c share. */
+/* uproc_inside.h: the base of the parts of uproc.c. */
 
 #ifndef UPROC_INSIDE_H
 #define UPROC_INSIDE_H

@@ -160,7 +160,7 @@ mutants() {
 		's/return !uinbox_empty(&p->p_inbox) ||/return 0 ||/'
 	broken 'uproc: a join does not wait' plain lib/proc/join.h \
 		's/^	rc = uwait_for(w, until);$/	rc = 0;/'
-	broken 'uproc: freed too early' plain lib/proc/dispatch.h \
+	broken 'uproc: freed too early' plain lib/proc/dispatcher.h \
 		'/^static void thread_done/,/^}/s/UPROC_LIKELY(uwakes_close(&t->t_wakes, UWAKES_LEFT))/1/'
 	broken 'uproc: a wait that was refused counts' plain lib/proc/uproc.h \
 		'/ uproc_wait_block(/,/^}/s/if (__builtin_expect(rc != 0, 0))/if (0)/'

@@ -39,7 +39,7 @@ modules_of() { # file
 	case $1 in
 	*.c)	echo "$1" ;;
 	*uproc.h) echo lib/proc/uproc.c rr.c ;;
-	*jobs.h|*lookup.h|*natives.h) echo lib/proc/ucall.c ;;
+	*jobs.h|*lookup.h|*pool_threads.h) echo lib/proc/ucall.c ;;
 	*uobject.h|*upoison.h|*ushut.h|*uhard_inside.h) echo lib/debug/uhard.c ;;
 	*events.h|*poller.h|*owned.h|*table.h) echo lib/io/upoll.c ;;
 	*upoll.h) echo lib/io/uio.c ;;
@@ -219,7 +219,7 @@ broken 'view: a wait does not end' view lib/view/vwatch.c \
 	'/^static void wait_end/,/^}/s/UVIEW_BLOCKED/UVIEW_WAITS/'
 broken 'view: the child of a fork writes to the file' view lib/view/uview.c \
 	'/^static void in_child(void)/,/^}/s/uview_all.v_file = NULL;/return;/'
-broken 'view: a remote wake has no waker' view lib/proc/arrivals.h \
+broken 'view: a remote wake has no waker' view lib/proc/arrive.h \
 	's/UPROC_WATCH(pw_posted(t, false));/;/'
 broken 'view: records of waits are not counted' view lib/view/vcensus.c \
 	's/^		see_record(block, &seen);/		;/'

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* dispatch.h: what the dispatcher calls, and threads that run. A part of uproc.c. */
+/* dispatcher.h: call-backs of the dispatcher, and yields. A part of uproc.c. */
 
-#ifndef UPROC_DISPATCH_H
-#define UPROC_DISPATCH_H
+#ifndef UPROC_DISPATCHER_H
+#define UPROC_DISPATCHER_H
 
 /*
  * Call-backs of struct usched (usched.h) that do not depend on the order of threads: a
@@ -89,4 +89,4 @@ int uproc_yield(void)
 	return rc;
 }
 
-#endif /* UPROC_DISPATCH_H */
+#endif /* UPROC_DISPATCHER_H */

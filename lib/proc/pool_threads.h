@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* natives.h: the native threads of a pool. A part of ucall.c. */
+/* pool_threads.h: the native threads of a pool. A part of ucall.c. */
 
-#ifndef UCALL_NATIVES_H
-#define UCALL_NATIVES_H
+#ifndef UCALL_POOL_THREADS_H
+#define UCALL_POOL_THREADS_H
 
 /*
  * ca_coming counts the native threads that are about to look at the queue. They
@@ -315,4 +315,4 @@ void ucall_pool_free(struct ucall_pool *c)
 		pool_destroy(c);
 }
 
-#endif /* UCALL_NATIVES_H */
+#endif /* UCALL_POOL_THREADS_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* arrivals.h: wakes, and ends of waits, that come to a processor. A part of uproc.c. */
+/* arrive.h: wakes, and ends of waits, that come to a processor. A part of uproc.c. */
 
-#ifndef UPROC_ARRIVALS_H
-#define UPROC_ARRIVALS_H
+#ifndef UPROC_ARRIVE_H
+#define UPROC_ARRIVE_H
 
 /*
  * A wake by the thread's own processor puts the thread into the queue. A wake by
@@ -14,7 +14,9 @@
  * P3. The node of a thread is in an inbox exactly while w_posted counts wakes
  *     or has POSTED set. (Between the two changes a moment passes.)
  *
- * Rejected: a message of its own for each remote wake. It needs memory, and can fail.
+ * REJECTED
+ *
+ * A message of its own for each remote wake: it needs memory, and can fail.
  */
 
 #include "blocks.h"
@@ -222,4 +224,4 @@ static const struct uwait_ops wait_ops = {
 	.o_hold     = uproc_waits_hold
 };
 
-#endif /* UPROC_ARRIVALS_H */
+#endif /* UPROC_ARRIVE_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ulist_inside.h: what is known of threads, and text, for the parts of ulist.c. */
+/* ulist_inside.h: threads, dispatchers and text, for the parts of ulist.c. */
 
 #ifndef ULIST_INSIDE_H
 #define ULIST_INSIDE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ustate.h: what a thread does, and how that is said. A part of ulist.c. */
+/* ustate.h: the states of threads, in words. A part of ulist.c. */
 
 #ifndef USTATE_H
 #define USTATE_H

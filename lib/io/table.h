@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* table.h: what waits for each descriptor, by its number. A part of upoll.c. */
+/* table.h: the waits for each descriptor, by its number. A part of upoll.c. */
 
 #ifndef UTABLE_H
 #define UTABLE_H

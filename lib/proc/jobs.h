@@ -68,7 +68,7 @@ struct native {
 };
 
 struct ucall_pool {
-	struct uwait_source     ca_source;	/* first; for plain ones */
+	struct uwait_source     ca_source;	/* first; of a plain dispatcher */
 	int                     ca_limit;
 	int                     ca_forks;	/* uproc_forks when made */
 	struct ucall_pool      *ca_names;	/* for look-ups, or NULL (atomic) */

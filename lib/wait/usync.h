@@ -131,8 +131,8 @@ extern "C" {
 #endif
 
 #define USYNC_MOST	0xfffffff	/* units, readers, counts: 2^28 - 1 */
-#define UMUTEX_BYPASS	1000	/* if the waiter is at home there, */
-#define UMUTEX_BYPASS_FAR 50000	/* or elsewhere */
+#define UMUTEX_BYPASS	1000	/* while a waiter of this processor comes */
+#define UMUTEX_BYPASS_FAR 50000	/* while a waiter comes from elsewhere */
 #define URW_BYPASS	255	/* while the next writer cannot run */
 
 struct usync_wait;

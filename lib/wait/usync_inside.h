@@ -166,10 +166,7 @@ static inline void complete_all(struct usync_wait *list, int result)
 
 /* States. */
 
-/*
- * Returns the state, for callers that may go on without a change of it: usync
- * N6.
- */
+/* Returns the state. So the caller may go on without a change of it: usync N6. */
 static inline unsigned acquired(const struct usync *y)
 {
 	return __atomic_load_n(&y->y_state, __ATOMIC_ACQUIRE);

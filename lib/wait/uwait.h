@@ -309,7 +309,7 @@ struct uwait {
 	int                 w_taken;	/* wakes, by the waiter */
 	union {
 		const void   *object;	/* while it waits; or NULL */
-		struct uwait *link;	/* then: the next on the way home */
+		struct uwait *link;	/* the next on the way home */
 	} w_at;
 	struct uwheel_node  w_node;	/* its deadline */
 	struct uwait_base  *w_base;	/* has the wheel; NULL: no deadline */
@@ -390,7 +390,7 @@ struct uself_ops {
 	void (*eo_end)(struct uself *e, void *result);
 	/* Before w waits. 0, or -ECANCELED: w shall not wait. */
 	int  (*eo_enter)(struct uself *e, struct uwait *w);
-	/* After that. From the return on no cancellation knows w. */
+	/* After the wait of w. From the return on no cancellation knows w. */
 	void (*eo_leave)(struct uself *e, struct uwait *w);
 };
 

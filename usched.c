@@ -777,7 +777,7 @@ static NOINLINE SWITCHES void block_special(char *sp, struct ustack *u,
 	    (u->u_len < need && !is_short(s, u, l, u->u_len - need)))
 		rc = buffer_fit(u, l, need);
 	if (rc == 0)
-		rc = UHARD_RC(fit(u, need));
+		UHARD(fit(u, need, &rc));
 	if (rc != 0)
 		usched_resume(sp, rc);	/* with the error */
 	u->u_top = top;

@@ -29,18 +29,12 @@
 #define RUNNING_ON_VALGRIND	0
 #endif
 
-/*
- * UHARD(), of core/sched.h, is where the hard mode is called; UHARD_RC() may
- * refuse. FIRST() is what a new thread runs, as two arguments: function and
- * argument.
- */
+/* FIRST() is what a new thread runs, as two arguments: function and argument. */
 #if defined(USCHED_HARD)
 #define HARD		1
-#define UHARD_RC(call)	uhard_##call
 #define FIRST(u)	uhard_first, (u)
 #else
 #define HARD		0
-#define UHARD_RC(call)	0
 #define FIRST(u)	(u)->u_f, (u)->u_arg
 #endif
 

@@ -153,7 +153,9 @@ static NOINLINE int reserve(struct ustack *u, struct usched_lane *l,
 		(void)note_depth(s, u, need);
 		rc = buffer_get(u, need);
 	}
-	return rc != 0 ? rc : UHARD_RC(fit(u, need));
+	if (rc == 0)
+		UHARD(fit(u, need, &rc));
+	return rc;
 }
 
 /* Not inline, also with -flto: the frame of the caller ends here. */

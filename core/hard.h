@@ -43,7 +43,7 @@ struct uhard_lane {
  *	first     runs a new thread: usched_launch() calls this
  *	arrived   the first call after a switch to a thread that had blocked,
  *	          or after its block has failed
- *	fit       in ustack_block(), for need bytes of slice: 0 or -ENOMEM
+ *	fit       in ustack_block(), for need bytes of slice; may set *rc to -ENOMEM
  *	leave     the last call before a switch to the dispatcher; l is NULL if
  *	          u has ended
  *	ended     u has ended, or ustack_fini() forgets it; called before any
@@ -53,6 +53,7 @@ struct uhard_lane {
  *	lanes     usched_lanes() has mapped lanes; fini: usched_fini() begins
  *	private   private lanes have been mapped there, or will be unmapped
  *	cooled    the poison in the lane will be replaced by zeros
+ *	yield     the running thread may give way: core/sched.h
  */
 void uhard_begin   (struct usched *s);
 void uhard_end     (struct usched *s);
@@ -63,7 +64,7 @@ void uhard_evicted (struct ustack *u, struct usched_lane *l, char *slice);
 void uhard_resume  (struct ustack *u);
 void uhard_first   (void *ustack);
 void uhard_arrived (void);
-int  uhard_fit     (struct ustack *u, ptrdiff_t need);
+void uhard_fit     (struct ustack *u, ptrdiff_t need, int *rc);
 void uhard_leave   (struct ustack *u, struct usched_lane *l);
 void uhard_ended   (struct ustack *u);
 void uhard_left    (struct ustack *u);
@@ -71,6 +72,7 @@ void uhard_lanes   (struct usched *s);
 void uhard_fini    (struct usched *s);
 void uhard_private     (const void *at, size_t nob, int begins);
 void uhard_cooled  (struct usched_lane *l);
+void uhard_yield   (void);
 
 /* Not API (core/ask.h). Copies the slice of the owner of l to its buffer. */
 void usched_evict(struct usched_lane *l);

@@ -464,20 +464,11 @@ struct usched_moves {
 };
 
 /*
- * For modules and schedulers: marks a place where the running thread may block.
- * In the hard mode, with yield=SEED (uhard.h), the thread gives way here now
- * and then, if its dispatcher has an s_preempt(); those of rr, ll and ws have.
- * In other builds, and outside of threads, it does nothing.
+ * A call of the hard mode (uhard.h); nothing in other builds. A scheduler says
+ * UHARD(yield()) where the running thread may block: with yield=SEED the thread gives
+ * way there now and then, if its dispatcher has an s_preempt(); those of rr, ll and ws
+ * have. Outside of threads it does nothing.
  */
-#if defined(USCHED_HARD)
-void usched_point(void);
-#else
-static __inline__ void usched_point(void)
-{
-}
-#endif
-
-/* Not API. A call of uhard.h by another module; nothing in other builds. */
 #if defined(USCHED_HARD)
 #define UHARD(call)	uhard_##call
 #else

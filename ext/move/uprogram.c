@@ -173,7 +173,7 @@ static const char *unfit(const struct uproc_set *set)
 			"with -fno-stack-protector";
 	if (set->set_nr != 1)
 		return "the scheduler has several processors: give it one";
-	if (set->set_ops.op_move.mv_complete != NULL)
+	if (set->set_ops.op_move.mv_has != NULL)
 		return "ws chooses where threads run: take rr or ll";
 	return NULL;
 }

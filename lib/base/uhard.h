@@ -31,7 +31,7 @@
  *	              and compared when the thread goes on, or moves: the
  *	              default
  *	check=never   no checksums
- *	yield=SEED    see usched_point() in usched.h
+ *	yield=SEED    see UHARD() in core/sched.h
  *
  * Whatever the words are, a thread of rr, ll, ws and the like must not be
  * woken, posted to or joined after its memory was freed. If it is, a message

@@ -211,16 +211,14 @@ UNCHECKED void uhard_arrived(void)
 	usan_arrive(&ustack_self()->u_hard->h_san);
 }
 
-UNCHECKED int uhard_fit(struct ustack *u, ptrdiff_t need)
+UNCHECKED void uhard_fit(struct ustack *u, ptrdiff_t need, int *rc)
 {
-	int rc;
-
 	handled_see(u);
-	rc = own_record(u->u_sched->s_hard, u);
-	if (rc != 0)
-		return rc;
+	*rc = own_record(u->u_sched->s_hard, u);
+	if (*rc != 0)
+		return;
 	buf_see(u);
-	return usan_fit(&u->u_hard->h_san, need);
+	*rc = usan_fit(&u->u_hard->h_san, need);
 }
 
 UNCHECKED void uhard_leave(struct ustack *u, struct usched_lane *l)
@@ -373,7 +371,7 @@ UNCHECKED void uhard_cooled(struct usched_lane *l)
 	l->l_hard.k_low = l->l_hard.k_high = NULL;
 }
 
-void usched_point(void)
+void uhard_yield(void)
 {
 	struct ustack *u = ustack_self();
 	struct usched *s;

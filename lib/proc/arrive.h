@@ -35,15 +35,14 @@ static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 		uproc_queue_put(&p->p_queue, t);
 }
 
-const struct uproc_watch *uproc_watch;
-
 /* Wakes t, which then sees what the waker has written before: R3 in wakes.h. */
 void uproc_post(struct uproc_thread *t)
 {
 	struct uproc *p;
 
 	uproc_live(t, "post");
-	UPROC_WATCH(pw_posted(t, false));
+	if (UWAIT_WATCHED)
+		uwait_watch_posted(&t->t_stack, false);
 	p = uproc_of(t);
 	if (uwakes_post(&t->t_wakes, &p->p_inbox))	/* t may be freed */
 		uidle_wake(&p->p_set->set_idle, &p->p_asleep);
@@ -85,26 +84,6 @@ static void drain(struct uproc *p)
 
 /* For uwait.h. */
 
-/* Brings w, whose thread is at home at p, the caller, to its end. */
-static void arrive(struct uproc *p, struct uwait *w)
-{
-	struct uproc_thread *t = (struct uproc_thread *)w->w_stack;
-
-	uwait_arrived(w);
-	if (!uwakes_add(&t->t_wakes, 1))
-		return;
-	/* In s_next() the queue is what the scheduler looks at. */
-	if (ustack_self() != NULL && p->p_set->set_ops.op_soon != NULL)
-		p->p_set->set_ops.op_soon(p, t);
-	else
-		uproc_queue_put(&p->p_queue, t);
-}
-
-static void waits_arrive(struct uwait_base *b, struct uwait *w)
-{
-	arrive((struct uproc *)b->wb_sched, w);
-}
-
 static void waits_post(struct uwait_base *b, struct uwait *w)
 {
 	struct uproc *p = (struct uproc *)b->wb_sched;
@@ -114,16 +93,23 @@ static void waits_post(struct uwait_base *b, struct uwait *w)
 	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
 
-static void waits_complete(struct uwait *w)
+static void waits_complete(struct uwait_base *here, struct uwait *w)
 {
-	struct uproc *p = uproc_of((struct uproc_thread *)w->w_stack);
+	struct uproc_thread *t = (struct uproc_thread *)w->w_stack;
+	struct uproc *p = uproc_of(t);
 
-	if (p == uproc_native()) {
-		arrive(p, w);
+	if (here != &p->p_waits && (here != NULL || p != uproc_native())) {
+		if (UWAIT_WATCHED)
+			uwait_watch_posted(w->w_stack, true);
+		waits_post(&p->p_waits, w);
 		return;
 	}
-	UPROC_WATCH(pw_posted((struct uproc_thread *)w->w_stack, true));
-	waits_post(&p->p_waits, w);
+	uwait_arrived(w);
+	/* In s_next() the queue is what the scheduler looks at. */
+	if (p->p_set->set_ops.op_soon == NULL || ustack_self() == NULL)
+		ready(p, t, 1);
+	else if (uwakes_add(&t->t_wakes, 1))
+		p->p_set->set_ops.op_soon(p, t);
 }
 
 static void waits_back(struct ustack *u, int nr)
@@ -212,7 +198,6 @@ void uproc_waits_hold(struct uwait_base *b, int on)
 static const struct uwait_ops wait_ops = {
 	.o_complete = waits_complete,
 	.o_post     = waits_post,
-	.o_arrive   = waits_arrive,
 	.o_back     = waits_back,
 	.o_try      = waits_try,
 	.o_waits    = uproc_waits,

@@ -80,7 +80,7 @@ int uproc_yield(void)
 	if (t == NULL || t->t_stack.u_sched->s_done != thread_done)
 		uproc_fail("yield: called outside of a thread of this scheduler; "
 			   "u_sleep(UNOW) gives way in all");
-	usched_point();
+	UHARD(yield());
 	p = uproc_of(t);
 	uproc_queue_put(&p->p_queue, t);
 	rc = ustack_block();

@@ -17,14 +17,15 @@
 
 #include "blocks.h"
 
-/* Lets the joiner run soon, if p runs it. A native joiner has no thread. */
-static bool complete_join(struct uproc *p, struct uwait *w)
+/* Ends the wait of the joiner: a native thread, or one of the set of p, the caller. */
+static void complete_join(struct uproc *p, struct uwait *w)
 {
-	const struct uproc_move_ops *m = &p->p_set->set_ops.op_move;
-
+	if (w->w_stack == NULL) {
+		uwait_complete(w, 0);
+		return;
+	}
 	w->w_result = 0;
-	return w->w_stack != NULL && m->mv_complete != NULL &&
-	       m->mv_complete(p, w);
+	p->p_waits.wb_ops->o_complete(&p->p_waits, w);
 }
 
 void uproc_end(struct uproc *p, struct uproc_thread *t)
@@ -41,8 +42,8 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 		w = NULL;
 	ulock_put(&j->j_lock);
 	USCHED_RACE(proc_complete);
-	if (w != NULL && !complete_join(p, w))
-		uwait_complete(w, 0);
+	if (w != NULL)
+		complete_join(p, w);
 }
 
 /* Says that a call was refused. Returns -EINVAL. */
@@ -133,7 +134,7 @@ static int join(struct uproc_thread *t, struct uproc_thread *self, utime_ns unti
 		(void)refused(t, "joins itself");
 		return -EDEADLK;
 	}
-	usched_point();
+	UHARD(yield());
 	rc = join_wait(t, until);
 	if (rc == 0)
 		join_free(t, self);

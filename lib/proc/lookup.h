@@ -166,7 +166,7 @@ static int look_by(struct place at, void (*f)(void *), void (*drop)(void *),
 
 	if (inherited(at.pl_pool))
 		return -ECHILD;
-	usched_point();
+	UHARD(yield());
 	c = names_of(at.pl_pool);
 	w = c != NULL ? uwait_make(&look_kind, f, sizeof *w) : NULL;
 	if (w == NULL)

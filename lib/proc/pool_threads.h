@@ -132,7 +132,8 @@ static void job_run(struct ucall_pool *c, struct native *n, struct job *j)
 	bool look = j->jb_drop != NULL;
 
 	uproc_serves = j->jb_set;
-	UPROC_WATCH(pw_calls(j->jb_stack, j->jb_f, true));
+	if (UWAIT_WATCHED)
+		uwait_watch_calls(j->jb_stack, j->jb_f, true);
 	if (look)
 		look_f(j->jb_f, j->jb_arg);
 	else
@@ -140,7 +141,8 @@ static void job_run(struct ucall_pool *c, struct native *n, struct job *j)
 	if (inherited(c))
 		usched_fail("call: the function has returned in the child of a "
 			    "fork(): it must exec or _exit there");
-	UPROC_WATCH(pw_calls(j->jb_stack, j->jb_f, false));
+	if (UWAIT_WATCHED)
+		uwait_watch_calls(j->jb_stack, j->jb_f, false);
 	if (look) {
 		look_end(c, n, j);
 		return;

@@ -116,10 +116,11 @@ void uproc_jump(struct uproc *p)
 /* Sleeps after uidle_enter(), in a source (uwait.h) or in the system. */
 static bool sleep_entered(struct uproc *p, utime_ns ns)
 {
-	if (unlikely(uproc_watch != NULL))
-		ns = uproc_watch->pw_sleeps(ns);
+	if (UWAIT_WATCHED)
+		ns = uwait_watch_sleeps(ns);
 	uwait_sleep_outside(&p->p_waits, &p->p_asleep, ns);
-	UPROC_WATCH(pw_awake(p));
+	if (UWAIT_WATCHED)
+		uwait_watch_awake(&p->p_sched);
 	return uidle_awake(&p->p_set->set_idle, &p->p_asleep);
 }
 

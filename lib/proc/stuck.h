@@ -106,7 +106,7 @@ static bool stuck_in_vain(const struct ustack *u)
 	const struct uwakes *k = &((const struct uproc_thread *)u)->t_wakes;
 
 	return uproc_of((const struct uproc_thread *)u)->
-		p_set->set_ops.op_move.mv_complete != NULL && k->w_count < 0 &&
+		p_set->set_ops.op_move.mv_has != NULL && k->w_count < 0 &&
 		k->w_posted >= UWAKES_ONE &&
 		!(k->w_posted & (UWAKES_POSTED | UWAKES_GONE));
 }

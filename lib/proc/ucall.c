@@ -88,7 +88,7 @@ static int call_by(struct place at, void (*f)(void *), void *arg,
 	if (inherited(at.pl_pool))
 		return -ECHILD;
 	ustack_lawful("ucall: the argument", arg);
-	usched_point();
+	UHARD(yield());
 	a = uwait_make(&call_kind, f, sizeof *a);
 	if (a == NULL)
 		return -errno;

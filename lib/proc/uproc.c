@@ -424,20 +424,6 @@ int uproc_start(struct uproc_set *set)
 /* Stands for a set that is being freed: a child of fork() looks into it. */
 static struct uproc_set ending = { .set_nr = 1 };
 
-/* Tells the modules that watch waits. Returns whether one has shown the user. */
-static bool stuck_shown(struct uproc_set *set, long left)
-{
-	const struct uwait_watch *v;
-	bool shown = false;
-
-	for (v = uwait_watch; v != NULL; v = v->v_next)
-		if (v->v_stuck != NULL &&
-		    v->v_stuck(&uproc_nth(set, 0)->p_sched,
-			       set->set_ops.op_size, set->set_nr, left))
-			shown = true;
-	return shown;
-}
-
 /* Says why threads are left, of which none will ever run. */
 static NOINLINE void left_over(struct uproc_set *set, long left)
 {
@@ -447,7 +433,8 @@ static NOINLINE void left_over(struct uproc_set *set, long left)
 		usched_message("%sfini: %sstart() was not called, or failed: %ld "
 			       "thread%s dropped", name, name, left,
 			       left == 1 ? " was" : "s were");
-	else if (!stuck_shown(set, left))
+	else if (!uwait_watch_stuck(&uproc_nth(set, 0)->p_sched,
+				    set->set_ops.op_size, set->set_nr, left))
 		stuck_report(set, name, left);
 }
 

@@ -124,9 +124,6 @@ struct uproc_move_ops {
 	int  (*mv_lanes)(struct uproc_set *set);
 	/* For uwait.h; NULL: as in rr. */
 	const struct uwait_ops *mv_waits;
-	/* Ends the wait of w, which is claimed, if its thread is at home at p,
-	 * whose dispatcher calls. False: uwait_complete() has to. Or NULL. */
-	int  (*mv_complete)(struct uproc *p, struct uwait *w);
 	/* In the child that a thread of p has forked: later calls must not
 	 * wait. Or NULL. */
 	void (*mv_forked)(struct uproc *p);
@@ -499,7 +496,7 @@ static __inline__ struct uproc_thread *uproc_waiter(void)
 {
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
 
-	usched_point();
+	UHARD(yield());
 	if (__builtin_expect(t == NULL, 0)) {
 		usched_other_copy("wait");
 		usched_fail("wait: called outside of a thread");

@@ -102,28 +102,6 @@ static inline void uproc_fresh_queue(const struct usched_queue *q, unsigned from
 }
 
 /*
- * For uview.h: what s_next() does not show. Set while no processor runs, and
- * stays.
- */
-struct uproc_watch {
-	/* The caller wakes t, which is elsewhere; record: ends its wait. */
-	void (*pw_posted)(const struct uproc_thread *t, bool record);
-	/* The caller, p, will sleep for ns. Returns for how long it may at most. */
-	utime_ns (*pw_sleeps)(utime_ns ns);
-	void (*pw_awake)(struct uproc *p);	/* the caller, p, has slept */
-	/* The caller, no processor, begins to run f for t; or has run it. */
-	void (*pw_calls)(const struct ustack *t, void (*f)(void *), bool begins);
-};
-
-extern UPROC_HIDDEN const struct uproc_watch *uproc_watch;
-
-/* Calls a member of it, if it is set. */
-#define UPROC_WATCH(call)	do {					\
-	if (__builtin_expect(uproc_watch != NULL, 0))			\
-		uproc_watch->call;					\
-} while (0)
-
-/*
  * forked.h: how many times an ancestor has forked to make this
  * process, as far as pthread_atfork() tells.
  */

@@ -90,7 +90,8 @@ void ws_post(struct ws_thread *thread)
 	struct ws_worker *from = worker_of(ustack_self());
 
 	uproc_live(t, "post");
-	UPROC_WATCH(pw_posted(t, false));
+	if (UWAIT_WATCHED)
+		uwait_watch_posted(&t->t_stack, false);
 	if (inherited(t) || !ws_mail_post(&t->t_wakes))
 		return;
 	if (from != NULL)
@@ -298,7 +299,7 @@ int ws_yield(void)
 	bool surplus;
 	int rc;
 
-	usched_point();
+	UHARD(yield());
 	ws_enter(w);
 	rc = enqueue(w, t) ? 0 : -ENOMEM;
 	surplus = rc == 0 && is_surplus(w, t);
@@ -387,9 +388,8 @@ static int preempt(struct usched *s, struct ustack *u)
 /* For uwait.h. */
 
 /* Ends the wait of r here, if its thread is at home at w, the caller's. */
-static int complete_here(struct uproc *p, struct uwait *r)
+static int complete_here(struct ws_worker *w, struct uwait *r)
 {
-	struct ws_worker *w = (struct ws_worker *)p;
 	struct uproc_thread *t = (struct uproc_thread *)r->w_stack;
 
 	ws_enter(w);
@@ -414,21 +414,24 @@ static struct ws_worker *native_worker(void)
 }
 
 /* Ends the wait of r, which the caller has claimed. Any thread. */
-static void waits_complete(struct uwait *r)
+static void waits_complete(struct uwait_base *here, struct uwait *r)
 {
 	struct uproc_thread *t = (struct uproc_thread *)r->w_stack;
 	struct ws_worker *w, *home;
 
+	if (here != NULL && complete_here((struct ws_worker *)here->wb_sched, r))
+		return;
 	if (inherited(t))
 		return;
 	w = native_worker();
 	if (uproc_here(set) != NULL && !w->w_gate.g_stop.k_in &&
-	    complete_here(&w->w_proc, r))
+	    complete_here(w, r))
 		return;
 	home = ws_home(t);
 	if (w != NULL && w != home)	/* an event makes no lane move */
 		lane_from(t, uproc_here(set) != NULL ? w : home);
-	UPROC_WATCH(pw_posted(t, true));
+	if (UWAIT_WATCHED)
+		uwait_watch_posted(&t->t_stack, true);
 	USCHED_RACE(ws_complete);
 	/* In a source the caller sleeps, and must not wake itself. */
 	if (w != NULL && home == w) {
@@ -675,7 +678,6 @@ static const struct uproc_ops ops = {
 	.op_move    = {
 		.mv_lanes    = lanes_init,
 		.mv_waits    = &wait_ops,
-		.mv_complete = complete_here,
 		.mv_forked   = in_child,
 		.mv_has      = has_lane
 	}

@@ -2,9 +2,8 @@
 /* vwatch.c: records of waits and of processors. A part of the recorder. */
 
 /*
- * What a thread waits for is reported by uwait.c. Wakes that go elsewhere, sleeps,
- * and calls outside are reported by uproc.c and ws.c, which run no fast path there
- * (struct uproc_watch).
+ * What a thread waits for, wakes that go elsewhere, sleeps, and calls outside are
+ * reported by struct uwait_watch, from where no fast path runs.
  */
 
 #if defined(__linux__)		/* as uview.c */
@@ -146,12 +145,7 @@ static int stuck(struct usched *first, size_t size, int nr, long left)
 	return 0;
 }
 
-static struct uwait_watch watch = {
-	.v_begin = wait_begin, .v_end = wait_end, .v_named = renamed,
-	.v_stuck = stuck
-};
-
-/* What processors do, but for switches: struct uproc_watch. */
+/* What processors do, but for switches. */
 
 /* Records, unless a signal handler has interrupted a record. */
 static inline void note(unsigned kind, unsigned arg, const void *at, unsigned id)
@@ -171,9 +165,9 @@ void uview_note(unsigned kind, unsigned arg, const void *at, unsigned id)
 	note(kind, arg, at, id);
 }
 
-static void posted(const struct uproc_thread *t, bool record)
+static void posted(const struct ustack *u, int record)
 {
-	note(UVIEW_POST, record ? UVIEW_COMPLETED : UVIEW_POSTED, t, 0);
+	note(UVIEW_POST, record ? UVIEW_COMPLETED : UVIEW_POSTED, u, 0);
 }
 
 /* A processor that sleeps looks now and then whether a census is wanted. */
@@ -191,9 +185,9 @@ static utime_ns sleeps(utime_ns ns)
 	return ns < LONG_SLEEP ? ns : LONG_SLEEP;
 }
 
-static void awake(struct uproc *p)
+static void awake(struct usched *s)
 {
-	struct uview_view *v = uchain_of(&p->p_sched, uview_next);
+	struct uview_view *v = uchain_of(s, uview_next);
 	struct uview_tap *a = uview_here;
 	uint64_t time = uview_tick();
 
@@ -208,7 +202,7 @@ static void awake(struct uproc *p)
 	uview_idle(a);
 }
 
-static void calls(const struct ustack *t, void (*f)(void *), bool begins)
+static void calls(const struct ustack *t, void (*f)(void *), int begins)
 {
 	struct uview_tap *a;
 
@@ -224,15 +218,15 @@ static void calls(const struct ustack *t, void (*f)(void *), bool begins)
 		uview_tap_end(a);
 }
 
-static const struct uproc_watch proc_watch = {
-	.pw_posted = posted, .pw_sleeps = sleeps, .pw_awake = awake,
-	.pw_calls = calls
+static struct uwait_watch watch = {
+	.v_begin = wait_begin, .v_end = wait_end, .v_named = renamed,
+	.v_stuck = stuck, .v_posted = posted, .v_sleeps = sleeps, .v_awake = awake,
+	.v_calls = calls
 };
 
 void uview_watch_start(void)
 {
 	uwait_watch_add(&watch);
-	uproc_watch = &proc_watch;
 }
 
 #endif

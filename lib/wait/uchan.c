@@ -279,7 +279,7 @@ static ALWAYS_INLINE int do_one(struct uchan *c, void *v, bool send, utime_ns un
 	if (c == NULL || until < 0)
 		return -EINVAL;
 	CALL(c, send ? "uchan_send" : "uchan_recv");
-	usched_point();
+	UHARD(yield());
 	if (possible(c, send)) {
 		rc = pass_locked(c, v, send);
 		if (likely(rc != -EAGAIN))
@@ -379,7 +379,7 @@ int uchan_close(struct uchan *c)
 	if (c == NULL)
 		return -EINVAL;
 	CALL(c, "uchan_close");
-	usched_point();
+	UHARD(yield());
 	lock(c);
 	if (!c->ch_closed) {
 		rc = 0;

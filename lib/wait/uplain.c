@@ -31,13 +31,16 @@ struct uwait_base *uwait_plain_base(struct usched *s)
 	return s->s_waits;
 }
 
-static void plain_complete(struct uwait *w)
+/* A thread that runs has not waited: it could not block, and drains. */
+static void plain_complete(struct uwait_base *here, struct uwait *w)
 {
 	struct ustack *u = w->w_stack;
-	struct usched *s = u->u_sched;
 
 	uwait_arrived(w);
-	s->s_wake(s, u);
+	if (here != NULL && u == ustack_self())
+		w->w_taken++;		/* as if s_wait() had taken a wake */
+	else
+		u->u_sched->s_wake(u->u_sched, u);
 }
 
 /* Puts w on the list of b, and wakes the native thread that runs b. */
@@ -46,18 +49,6 @@ static void plain_post(struct uwait_base *b, struct uwait *w)
 	uwait_post(b, w);					/* W1 W2 */
 	USCHED_RACE(plain_post);
 	(void)upark_wake(&((struct plain *)b)->pl_asleep);	/* W3 */
-}
-
-/* A thread that runs has not waited: it could not block, and drains. */
-static void plain_arrive(struct uwait_base *b, struct uwait *w)
-{
-	(void)b;
-	if (w->w_stack != ustack_self()) {
-		plain_complete(w);
-		return;
-	}
-	uwait_arrived(w);
-	w->w_taken++;			/* as if s_wait() had taken a wake */
 }
 
 static void plain_back(struct ustack *u, int nr)
@@ -96,7 +87,6 @@ static void plain_hold(struct uwait_base *b, int on)
 const struct uwait_ops uwait_plain_ops = {
 	.o_complete = plain_complete,
 	.o_post     = plain_post,
-	.o_arrive   = plain_arrive,
 	.o_back     = plain_back,
 	.o_try      = plain_try,
 	.o_drain    = plain_drain,

@@ -616,7 +616,7 @@ static int begin(struct uscope **out, utime_ns until, bool shield)
 	*out = NULL;
 	if (u == NULL || until < 0)
 		return -EINVAL;
-	usched_point();
+	UHARD(yield());
 	if (b == NULL && (b = shell_make(u)) == NULL)
 		return -ENOMEM;
 	s = scope_make(b->b_scope, shield, until, &rc);
@@ -652,7 +652,7 @@ static int await(struct uscope *s)
 	ulock_put(&s->sc_lock);
 	if (!left)
 		return 0;
-	usched_point();
+	UHARD(yield());
 	uwait_block(&s->sc_wait);
 	ulock_get(&s->sc_lock);
 	left = !alone(s);

@@ -276,7 +276,7 @@ static inline int choose(struct ucase *a, int nr, utime_ns until, bool ordered)
 	if (until < 0 || nr < 0 || (a == NULL && nr != 0))
 		return -EINVAL;
 	see_all(a, nr, ordered);
-	usched_point();
+	UHARD(yield());
 	rc = try_each(a, nr, ordered);
 	if (likely(rc != -EAGAIN))
 		return rc;

@@ -368,10 +368,10 @@ int  usem_post(struct usem *s);
 #endif
 /* umutex.c and usem.c make functions of theirs. */
 #if !defined(UMUTEX_INLINE)
-#define UMUTEX_INLINE	USYNC_INLINE
+#define UMUTEX_INLINE	static __inline__
 #endif
 #if !defined(USEM_INLINE)
-#define USEM_INLINE	USYNC_INLINE
+#define USEM_INLINE	static __inline__
 #endif
 
 /* Not API. Returns what stands for the caller as an owner. */

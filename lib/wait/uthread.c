@@ -352,7 +352,7 @@ int uthread_join(struct uthread *t, void **result, utime_ns until)
 		return -EDEADLK;
 	}
 	CALL(t, "uthread_join");
-	usched_point();
+	UHARD(yield());
 	rc = join_wait(t, until);
 	if (rc != 0)
 		return rc;
@@ -418,16 +418,13 @@ int uthread_name(struct uthread *t, char name[UTHREAD_NAME])
 int uthread_set_name(const char *name)
 {
 	struct uself_block *b = self();
-	struct uwait_watch *v;
 
 	if (b == NULL)
 		return -EINVAL;
 	name_lock(handle(b));
 	name_set(b, name);
 	name_unlock(handle(b));
-	for (v = uwait_watch; v != NULL; v = v->v_next)
-		if (v->v_named != NULL)
-			v->v_named();
+	uwait_watch_named();
 	return 0;
 }
 

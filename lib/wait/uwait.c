@@ -163,13 +163,69 @@ void uwait_watch_add(struct uwait_watch *v)
 	__atomic_store_n(&uwait_watch, v, __ATOMIC_RELEASE);
 }
 
+/* Calls a call-back of each that has it. */
+#define CALL_ALL(name, args)	do {					\
+	const struct uwait_watch *v;					\
+									\
+	for (v = uwait_watch; v != NULL; v = v->v_next)			\
+		if (v->name != NULL)					\
+			v->name args;					\
+} while (0)
+
 static NOINLINE void watch_made(const struct uwait *w)
+{
+	CALL_ALL(v_made, (w));
+}
+
+static NOINLINE void watch_begin(const struct uwait *w, utime_ns until)
+{
+	CALL_ALL(v_begin, (w, until));
+}
+
+static NOINLINE void watch_end(const struct uwait *w)
+{
+	CALL_ALL(v_end, (w));
+}
+
+void uwait_watch_named(void)
+{
+	CALL_ALL(v_named, ());
+}
+
+int uwait_watch_stuck(struct usched *first, size_t size, int nr, long left)
+{
+	const struct uwait_watch *v;
+	int shown = false;
+
+	for (v = uwait_watch; v != NULL; v = v->v_next)
+		if (v->v_stuck != NULL && v->v_stuck(first, size, nr, left))
+			shown = true;
+	return shown;
+}
+
+void uwait_watch_posted(const struct ustack *u, int record)
+{
+	CALL_ALL(v_posted, (u, record));
+}
+
+utime_ns uwait_watch_sleeps(utime_ns ns)
 {
 	const struct uwait_watch *v;
 
 	for (v = uwait_watch; v != NULL; v = v->v_next)
-		if (v->v_made != NULL)
-			v->v_made(w);
+		if (v->v_sleeps != NULL)
+			ns = v->v_sleeps(ns);
+	return ns;
+}
+
+void uwait_watch_awake(struct usched *s)
+{
+	CALL_ALL(v_awake, (s));
+}
+
+void uwait_watch_calls(const struct ustack *u, void (*f)(void *), int begins)
+{
+	CALL_ALL(v_calls, (u, f, begins));
 }
 
 /* Kinds of waits that no other file ends. */
@@ -350,7 +406,7 @@ static void complete(struct uwait *w)
 		complete_no_thread(w);
 	else	/* Atomic: ws moves threads. All dispatchers have these ops. */
 		ops_of(__atomic_load_n(&u->u_sched, __ATOMIC_RELAXED))->
-			o_complete(w);
+			o_complete(NULL, w);
 }
 
 void uwait_complete(struct uwait *w, int result)
@@ -383,7 +439,7 @@ void uwait_take_posted(struct uwait_base *b)
 	for (w = uwait_take(b); w != NULL; w = next) {
 		next = w->w_at.link;
 		if (!uwait_orphan(b, w))
-			b->wb_ops->o_arrive(b, w);
+			b->wb_ops->o_complete(b, w);
 	}
 }
 
@@ -406,38 +462,6 @@ static void pause_and_drain(struct ustack *u)
 
 	ops_of(u->u_sched)->o_drain(u);
 	upark_futex_wait_for(&never, 0, PAUSE);
-}
-
-/* Tell modules that ask for it that the wait of a thread begins, and ends. */
-
-static NOINLINE void watch_begin_slow(const struct uwait *w, utime_ns until)
-{
-	const struct uwait_watch *v;
-
-	for (v = uwait_watch; v != NULL; v = v->v_next)
-		if (v->v_begin != NULL)
-			v->v_begin(w, until);
-}
-
-static void watch_begin(const struct uwait *w, utime_ns until)
-{
-	if (__builtin_expect(uwait_watch != NULL, 0))
-		watch_begin_slow(w, until);
-}
-
-static NOINLINE void watch_end_slow(const struct uwait *w)
-{
-	const struct uwait_watch *v;
-
-	for (v = uwait_watch; v != NULL; v = v->v_next)
-		if (v->v_end != NULL)
-			v->v_end(w);
-}
-
-static void watch_end(const struct uwait *w)
-{
-	if (__builtin_expect(uwait_watch != NULL, 0))
-		watch_end_slow(w);
 }
 
 static struct uself *self_of(const struct ustack *u)
@@ -494,7 +518,8 @@ static NOINLINE int ended(struct uwait *w)
 
 	if (w->w_taken != 1)
 		ops_of(u->u_sched)->o_back(u, w->w_taken - 1);
-	watch_end(w);
+	if (UWAIT_WATCHED)
+		watch_end(w);
 	if (w->w_flags & LIMITED) {
 		timer_stop(w, u->u_sched);
 		e = self_of(u);
@@ -543,7 +568,8 @@ static NOINLINE int block(struct uwait *w)
 void uwait_block(struct uwait *w)
 {
 	w->w_taken = 0;
-	watch_begin(w, UNEVER);
+	if (UWAIT_WATCHED)
+		watch_begin(w, UNEVER);
 	await(w);
 	if (w->w_taken != 1 || uwait_watch != NULL)	/* not LIMITED */
 		(void)ended(w);
@@ -582,13 +608,14 @@ static NOINLINE bool prepare(struct uwait *w, utime_ns until)
 	bool over;
 	int rc = 0;
 
-	usched_point();
+	UHARD(yield());
 	w->w_taken  = 0;		/* a record may wait again */
 	w->w_flags &= ~LIMITED;
 	if (e != NULL || until != UNEVER)
 		rc = begin(w, e, until);
 	over = rc != 0 && uwait_withdraw(w, rc);
-	watch_begin(w, until);		/* sees a wait that never begins as ended */
+	if (UWAIT_WATCHED)		/* a wait that never begins has ended there */
+		watch_begin(w, until);
 	if (over)
 		w->w_taken = 1;			/* nothing to give back */
 	return !over;
@@ -745,7 +772,7 @@ int u_wait_until(utime_ns until)
 		return -EINVAL;
 	if (u->u_sched->s_wait == NULL)
 		return -ENOSYS;
-	usched_point();
+	UHARD(yield());
 	if (try_wake(u))
 		return 0;
 	if (until == UNOW)

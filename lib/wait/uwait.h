@@ -505,16 +505,17 @@ void uwait_source_end(struct uwait_source *o);
  * stands in front of the call-backs of struct usched.
  */
 struct uwait_ops {
-	/* Brings w home, which is claimed: to the dispatcher of its thread. */
-	void (*o_complete)(struct uwait *w);
+	/*
+	 * Brings w home, which is claimed: to the dispatcher of its thread, which
+	 * can then run. here: the base of the dispatcher that calls, or NULL.
+	 */
+	void (*o_complete)(struct uwait_base *here, struct uwait *w);
 	/*
 	 * Puts w, which is claimed and has its result, where b will take it
 	 * (uwait_post()), and wakes b. Any native thread, while b lives: so a
 	 * native thread ends a wait of a plain dispatcher, too.
 	 */
 	void (*o_post)(struct uwait_base *b, struct uwait *w);
-	/* w, which is claimed, has come to b. Only for uwait_look(). */
-	void (*o_arrive)(struct uwait_base *b, struct uwait *w);
 	/* Gives nr wakes to the running thread, which has taken too many. */
 	void (*o_back)(struct ustack *u, int nr);
 	/* Takes a wake of the running thread, if it has come. */
@@ -662,8 +663,9 @@ static __inline__ void uwait_arrived(struct uwait *w)
 }
 
 /*
- * For modules that are told of each wait by a record: ulist.h, uview.h. Each adds
- * itself once, before any wait, and stays. Members may be NULL.
+ * For modules that look on: ulist.h, uview.h, usim.h. Each adds itself once, before any
+ * wait, and stays. Members may be NULL. What threads run is seen by another way:
+ * uchain.h.
  */
 struct uwait_watch {
 	/* The caller, a thread or a native thread, has made w. */
@@ -683,6 +685,15 @@ struct uwait_watch {
 	 * whether it has told the user.
 	 */
 	int  (*v_stuck)(struct usched *first, size_t size, int nr, long left);
+	/* The caller wakes u, which is elsewhere; record: by the end of a record. */
+	void (*v_posted)(const struct ustack *u, int record);
+	/* The caller, a processor, will sleep for ns. Returns for how long it may
+	 * at most. */
+	utime_ns (*v_sleeps)(utime_ns ns);
+	/* The caller, the processor of s, has slept. */
+	void (*v_awake)(struct usched *s);
+	/* The caller, no processor, begins to run f for u; or has run it. */
+	void (*v_calls)(const struct ustack *u, void (*f)(void *), int begins);
 	struct uwait_watch *v_next;
 };
 
@@ -690,6 +701,16 @@ extern struct uwait_watch *uwait_watch;		/* the first, or NULL */
 
 /* Adds v to them. */
 void uwait_watch_add(struct uwait_watch *v);
+
+/* Not API. Tell all of them; only if there are such. */
+void     uwait_watch_named(void);
+int      uwait_watch_stuck(struct usched *first, size_t size, int nr, long left);
+void     uwait_watch_posted(const struct ustack *u, int record);
+utime_ns uwait_watch_sleeps(utime_ns ns);
+void     uwait_watch_awake(struct usched *s);
+void     uwait_watch_calls(const struct ustack *u, void (*f)(void *), int begins);
+
+#define UWAIT_WATCHED	__builtin_expect(uwait_watch != NULL, 0)
 
 /* Lets virtual time jump to a point, if that is later. Any thread. */
 void utime_jump(utime_ns to);

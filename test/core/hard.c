@@ -594,7 +594,7 @@ static NOINLINE unsigned work(unsigned seed, int depth, unsigned *up,
 	memset(array, (int)mine, nob);
 	if (!plain) {
 		tiny_yield();
-		usched_point();
+		UHARD(yield());
 	}
 	if (depth > 0)
 		total = work(seed, depth - 1, &mine, plain);
@@ -789,7 +789,7 @@ static void points(void *arg)
 	int i;
 
 	for (i = 0; i < 1000; i++)
-		usched_point();
+		UHARD(yield());
 }
 
 /* s_preempt() is undone if there is no memory for the block. */
@@ -876,14 +876,14 @@ static void alternate(void)
 	tiny_fini(&t);
 }
 
-/* usched_point() does nothing without s_preempt(), and outside of threads. */
+/* UHARD(yield()) does nothing without s_preempt(), and outside of threads. */
 static void idle_points(void)
 {
 	begin(0);
-	usched_point();
+	UHARD(yield());
 	start(A, points, 0);
 	tiny_run(&t);
-	usched_point();
+	UHARD(yield());
 	tiny_fini(&t);
 }
 

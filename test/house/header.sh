@@ -91,7 +91,6 @@ UONCE_LOCAL	struct uonce x = UONCE_LOCAL;
 UPREEMPT_NEVER	int x = 0; UPREEMPT_NEVER;
 UPREEMPT_SECTION	const char *x = UPREEMPT_SECTION(".text");
 UPROC_LIKELY	int x = UPROC_LIKELY(1);
-UPROC_WATCH	int x = 0; UPROC_WATCH(pw_awake((struct uproc *)0));
 URW_LOCAL	struct urw x = URW_LOCAL;
 USCHED_RACE	int x = 0; USCHED_RACE(1);
 USEM	struct usem x = USEM(1);

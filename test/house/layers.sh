@@ -191,7 +191,7 @@ calls() { # set of objects
 # Leaves out variables that other folders only read; uwait_watch: lists of waits
 # (ulist.h) look on, and change no result; kinds of waits, which get a number.
 unknown() {
-	read_only='usched_(current|running)|uproc_forks|uproc_watch|ws_homes|uwait_watch'
+	read_only='usched_(current|running)|uproc_forks|ws_homes|uwait_watch'
 	read_only="$read_only|UWAIT_[A-Z]*"
 	grep -vE " uses ($read_only) of .*, a variable\$"
 }

@@ -18,7 +18,7 @@
 
 #define SPAN	1000		/* ns of virtual time */
 
-/* In the hard mode a failure may only have kept usched_point() from a yield. */
+/* In the hard mode a failure may only have kept UHARD(yield()) from a yield. */
 #if defined(USCHED_HARD)
 #define HARD	1
 #else

@@ -220,7 +220,7 @@ broken 'view: a wait does not end' view lib/view/vwatch.c \
 broken 'view: the child of a fork writes to the file' view lib/view/uview.c \
 	'/^static void in_child(void)/,/^}/s/uview_all.v_file = NULL;/return;/'
 broken 'view: a remote wake has no waker' view lib/proc/arrive.h \
-	's/UPROC_WATCH(pw_posted(t, false));/;/'
+	's/uwait_watch_posted(&t->t_stack, false);/;/'
 broken 'view: records of waits are not counted' view lib/view/vcensus.c \
 	's/^		see_record(block, &seen);/		;/'
 broken 'view: a holder is lost' view lib/view/vcensus.c \

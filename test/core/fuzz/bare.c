@@ -348,7 +348,7 @@ static int bare_preempt(struct usched *s, struct ustack *u)
 	struct bare *b = (struct bare *)s;
 
 	if (with(b, F_nomem))
-		return 0;	/* usched_point() cannot report a failure */
+		return 0;	/* UHARD(yield()) cannot report a failure */
 	MUST(u == &b->b_runs->l_stack);
 	b->b_yields = b->b_runs;
 	return 1;

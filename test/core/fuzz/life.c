@@ -488,7 +488,7 @@ static uint64_t op(struct life *l)
 	int i = often[get(l) % sizeof often];
 
 	if (l->l_driver != &plain)
-		usched_point();
+		UHARD(yield());
 	if (i == 6)
 		return op_shape(l);
 	if (i == 5)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* accept.h: tries of accept() that do not block. Part of uwrap.c. */
+/* accept.h: tries of accept() that do not block. A part of uwrap.c. */
 
 #ifndef UWRAP_ACCEPT_H
 #define UWRAP_ACCEPT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hook.h: who calls, results and waits of a hook. Part of uwrap.c. */
+/* hook.h: who calls, results and waits of a hook. A part of uwrap.c. */
 
 #ifndef UWRAP_HOOK_H
 #define UWRAP_HOOK_H

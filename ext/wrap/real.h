@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* real.h: the names of the hooks, and the functions of libc. Part of uwrap.c. */
+/* real.h: the names of the hooks, and the functions of libc. A part of uwrap.c. */
 
 #ifndef UWRAP_REAL_H
 #define UWRAP_REAL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sets.h: waits for many descriptors; select() by poll(). Part of uwrap.c. */
+/* sets.h: waits for many descriptors; select() by poll(). A part of uwrap.c. */
 
 #ifndef UWRAP_SETS_H
 #define UWRAP_SETS_H

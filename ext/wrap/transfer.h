@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* transfer.h: reads and writes of a descriptor. Part of uwrap.c. */
+/* transfer.h: reads and writes of a descriptor. A part of uwrap.c. */
 
 #ifndef UWRAP_TRANSFER_H
 #define UWRAP_TRANSFER_H

@@ -7,8 +7,8 @@
 /*
  * ARMING
  *
- * Each wait arms the descriptor (events.h), which also looks whether it is
- * ready. That is a system call. But the poller need not know whether a
+ * Each wait arms the descriptor (events.h), unless it is owned (owned.h). To arm also
+ * looks whether it is ready. That is a system call. But the poller need not know whether a
  * descriptor was closed, or what dup() and fork() have done. It arms by MOD
  * first, and only if that fails by ADD, so a descriptor that is used again costs
  * one call.

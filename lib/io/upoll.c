@@ -17,7 +17,8 @@
  * part of another thread's stack by then.
  *
  * A thread that waits for a descriptor makes a record (uwait.h) with a node in
- * the ring of the descriptor, and arms the descriptor at its poller. Each
+ * the ring of the descriptor, and arms the descriptor at its poller, unless that was
+ * done before and lasts (owned.h). Each
  * processor has a poller, also each worker of ws. It is a local source of events
  * (uwait.h), so the processor looks at it now and then, and sleeps in it. An
  * event takes the first node out of a ring, and claims its record. So many

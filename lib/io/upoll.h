@@ -26,8 +26,9 @@ struct upoll_begun {
 
 /*
  * How a wait begins: 0; UPOLL_FIRST: the caller has not tried before. UPOLL_AGAIN is
- * the result of a wait that has lasted, and did not arm or came first: the caller
- * tries, or waits, again, and says so. Such a wait is sure to arm.
+ * the result of a wait that the second look has ended (owned.h), as it had begun
+ * without arming or trying: the caller tries, and then waits with UPOLL_AGAIN as how,
+ * which is sure to arm.
  */
 enum { UPOLL_AGAIN = 2, UPOLL_FIRST };
 

@@ -107,6 +107,7 @@ static bool sleep_once(struct uproc *p, unsigned *tries, struct uproc_rests *res
 	USCHED_RACE(proc_S1);
 	upark_prepare(&p->p_asleep);				/* S1 S2 */
 	USCHED_RACE(proc_S3);
+	/* If a waker has been faster, the sleep ends at once, and counts D1 for its D2. */
 	if (has_come(p) && upark_cancel(&p->p_asleep)) {	/* S3 */
 		uproc_pause(tries);	/* a post may be half-way */
 		return false;

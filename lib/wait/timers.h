@@ -15,7 +15,7 @@
  * The owner of a base claims what is due while it has the wheel to itself, by
  * uwait_expire(), and completes it afterwards, by uwait_expired(). Between the two
  * steps the records exist, since they have not arrived. Processors do so in
- * drain() of uproc.c and take_waits() of lib/steal/messages.h, plain dispatchers in
+ * drain() of arrive.h and take_waits() of lib/steal/messages.h, plain dispatchers in
  * utime_run() and utime_idle().
  *
  * D1. A timer is touched only by who has its base to itself (o_enter).

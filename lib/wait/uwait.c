@@ -14,12 +14,15 @@
  *
  * A waiter makes a record on the heap and leaves it where its event, its
  * deadline and a cancellation find it. The first of them claims the record, by
- * a compare-and-swap from WAITS to CLAIMED; the others forget it. The claimer
- * may write results, and completes the record: that brings it home.
+ * a compare-and-swap from WAITS to CLAIMED; the others forget it. (If only one
+ * can ever come, a store does.) The claimer may write results, and completes the
+ * record: that brings it home.
  *
  *	part		what it has
  *
- *	timers.h	deadlines, which are timers of a base
+ *	record.h	claims, arrivals, and the list of a base, without locks
+ *	cancel.h	the end of a wait by a cancellation, beside its event
+ *	timers.h	deadlines, which are timers of a base; wheel.h has those
  *	utime.c		the clock, also virtual, and random numbers
  *	uplain.c	the base of a plain dispatcher
  *	usource.c	events from outside of a dispatcher
@@ -71,7 +74,8 @@
  *
  * INVARIANTS
  *
- * A1. A record is claimed once. The claimer calls uwait_complete() once.
+ * A1. A record is claimed once. The claimer completes it once: uwait_complete(),
+ *     or uwait_expired() for deadlines.
  * A2. Only the dispatcher of the thread, or a native thread that has stopped
  *     it, changes CLAIMED to ARRIVED; the waiter itself if it has claimed.
  * A3. A record that has not arrived is not freed, nor is its thread.

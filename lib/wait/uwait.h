@@ -17,8 +17,9 @@
  *
  * RESULTS of all waits
  *
- *	0		the event has come. If it comes with the deadline or
- *			with a cancellation, the event wins: nothing is lost
+ *	0		the event has come. Of event, deadline and cancellation
+ *			the first ends the wait. An event that comes later is
+ *			there for others, or for the next wait: nothing is lost
  *	-ETIMEDOUT	the deadline of this call has passed
  *	-ECANCELED	a scope around the caller was cancelled (uscope.h), or
  *			uthread_interrupt() has ended the wait
@@ -328,8 +329,8 @@ USCHED_MUST void *uwait_make(struct uwait_kind *kind, const void *object,
 void uwait_free(void *record);
 
 /*
- * Waits until w was claimed, and returns the result of the claim: the result of
- * uwait_complete(), or -ETIMEDOUT, -ECANCELED, or -ENOMEM. The maker of w only,
+ * Waits until w was claimed and has arrived. Returns the result of the claim: that
+ * of uwait_complete(), or -ETIMEDOUT, -ECANCELED, or -ENOMEM. The maker of w only,
  * once. until is not negative.
  */
 int uwait_for(struct uwait *w, utime_ns until);

@@ -54,11 +54,11 @@
  * tree search benchmark (LCPC 2006). A node is a hash of 20 bytes: SHA-1 of its
  * parent's hash and its own number among its siblings. The number of its
  * children is drawn from that hash and its depth, so the size of a subtree is
- * unknown until the subtree has been searched. T1 (-t 1 -a 3 -d 10 -b 4 -r 19)
- * has 4,130,071 nodes, T5 (-t 1 -a 0 -d 20 -b 4 -r 34) has 4,147,582. The root
- * has depth 0. There is a thread for each node of depth 1 to CUT, which
+ * unknown until the subtree has been searched. uts T1 (-t 1 -a 3 -d 10 -b 4 -r
+ * 19) has 4,130,071 nodes, uts T5 (-t 1 -a 0 -d 20 -b 4 -r 34) has 4,147,582. The
+ * root has depth 0. There is a thread for each node of depth 1 to CUT, which
  * computes its own hash; a leaf is a thread, too. Below CUT it is plain
- * recursion. T1 ends at depth 10, and T5 at 20: with this CUT or more, each
+ * recursion. uts T1 ends at depth 10, uts T5 at 20: with this CUT or more, each
  * node is a thread. A hash took 85 to 90 ns in gcc's and Go's code, and 1.4
  * times that in LLVM's (clang, Rust), so compare with the plain recursion, too.
  *

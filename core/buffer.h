@@ -62,8 +62,8 @@ static ALWAYS_INLINE int is_prologue(const struct usched_lane *l, ptrdiff_t nob)
 }
 
 /*
- * Does the buffer lack no more of the slice than prologue words (I7)? spare:
- * the bytes that it has beyond the slice, less than 0 if it is shorter.
+ * Does the buffer lack no more of the slice than prologue words (usched I7)?
+ * spare: the bytes that it has beyond the slice, less than 0 if it is shorter.
  */
 static ALWAYS_INLINE int is_short(const struct usched *s,
 				  const struct ustack *u,
@@ -93,7 +93,7 @@ static inline int keeps(const struct ustack *u, ptrdiff_t need, int more)
 	return (size_t)(u->u_len - need) <= (size_t)(USCHED_SLACK - more);
 }
 
-/* Gives u a buffer of nob bytes. I5: nothing changes if that fails. */
+/* Gives u a buffer of nob bytes. Nothing changes if that fails: usched I5. */
 static int buffer_get(struct ustack *u, ptrdiff_t nob)
 {
 	struct usched *s = u->u_sched;
@@ -106,14 +106,14 @@ static int buffer_get(struct ustack *u, ptrdiff_t nob)
 	u->u_stack = buf;
 	u->u_len   = (int)nob;
 	if (old != NULL)
-		s->s_free(s, old, buffer_size(len));	/* may jump: I8 */
+		s->s_free(s, old, buffer_size(len));	/* may jump: usched I8 */
 	return 0;
 }
 
 /*
- * Gets a buffer for a slice of need bytes, less its prologue words (I7), or a
- * smaller buffer in place of a buffer that has become far too large. If that
- * fails, the thread keeps the large buffer until it blocks elsewhere.
+ * Gets a buffer for a slice of need bytes, less its prologue words (usched I7),
+ * or a smaller buffer in place of a buffer that has become far too large. If
+ * that fails, the thread keeps the large buffer until it blocks elsewhere.
  */
 static NOINLINE int buffer_fit(struct ustack *u, struct usched_lane *l,
 			       ptrdiff_t need)

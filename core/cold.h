@@ -51,7 +51,7 @@ static ALWAYS_INLINE void copy_both(char *out, char *at, const char *in,
 /*
  * Resumes u, which is AWAY, with the usual control words. If the lane has an
  * owner whose slice is as long, one loop exchanges the two. Runs below the
- * slice of u, or on another lane (I4).
+ * slice of u, or on another lane (usched I4).
  */
 static ALWAYS_INLINE SWITCHES void swap(struct usched *s, struct ustack *u)
 {
@@ -73,7 +73,7 @@ static ALWAYS_INLINE SWITCHES void swap(struct usched *s, struct ustack *u)
 /*
  * Goes from u, which has blocked and is cold, to the next thread, which
  * probably is cold, too. If so, and its slice belongs to another lane or above
- * sp (I4), this copies the slice in, on the stack of u.
+ * sp (usched I4), this copies the slice in, on the stack of u.
  */
 static ALWAYS_INLINE SWITCHES void switch_cold(char *sp, struct usched *s,
 					    struct ustack *u)

@@ -15,7 +15,8 @@
  *
  * A thread that runs in between is copied in, and has paid two copies for a look. So a
  * thread that runs has to note nothing. The thread keeps its lane, and so its
- * addresses (I1). The buffer stays until the thread blocks at another depth.
+ * addresses (usched I1). The buffer stays until the thread blocks at another
+ * depth.
  *
  * A warm lane has no thread. If no thread has taken the lane from a look to the next,
  * its pages are given back, too, by the dispatcher in whose list it is: under the lock of

@@ -302,7 +302,7 @@ static int in_fill(struct message *m, const struct ustack *u, uintptr_t at,
 	return 1;
 }
 
-/* Returns the thread that has left l, which is shut; NULL: it was opened (F5). */
+/* Returns the thread that has left l, which is shut; NULL: it was opened (law F5). */
 static UNCHECKED const struct ustack *shut_left(const struct usched_lane *l)
 {
 	const struct ustack *v;
@@ -403,7 +403,7 @@ enum { GUARD_UNREAD, GUARD_ON, GUARD_OFF };
 
 /*
  * What USCHED_GUARD says is read once, with the first lanes: native threads begin
- * while others may change the environment (E2).
+ * while others may change the environment (env E2).
  */
 static int guard_off(void)
 {

@@ -24,7 +24,7 @@ struct usched_lane {
 #endif
 };
 
-/* Describes a call of usched_run() that has not returned: I8 in usched.c. */
+/* Describes a call of usched_run() that has not returned: usched I8. */
 struct usched_frame {
 	struct usched       *f_sched;
 	struct ustack       *f_self;	/* the thread that called, or NULL */

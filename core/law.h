@@ -59,7 +59,7 @@
  *     these clears l_sole.
  * F2. So if the thread that enters is AWAY, it has left the place, and is
  *     compared.
- * F3. A check runs below the slice (I4).
+ * F3. A check runs below the slice (usched I4).
  * F4. Where l_sole is not set no word of LAW_FILL is left. So a thread that
  *     reads a word that it has never written does not get it, and the gaps in
  *     frames stay prologue words (core/buffer.h), as in a fresh lane.

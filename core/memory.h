@@ -97,7 +97,7 @@ static int lanes_env(const struct usched *s)
 {
 	if (s->s_coroutine)
 		return 0;
-	if (usched_env_check() != 0)				/* E2 */
+	if (usched_env_check() != 0)				/* env E2 */
 		return -EINVAL;
 	(void)guard_off();
 	return 0;

@@ -644,7 +644,7 @@ static NOINLINE void private_fit(struct ustack *u, struct usched_lane *l,
 	u->u_stack = NULL;
 	u->u_len   = (int)(need < most ? need : most) & -TOP;
 	if (old != NULL)
-		s->s_free(s, old, buffer_size(len));	/* may jump: I8 */
+		s->s_free(s, old, buffer_size(len));	/* may jump: usched I8 */
 }
 
 NOINLINE int usched_lane_deep_slow(struct usched *s, void (*f)(void *))

@@ -27,8 +27,8 @@ struct pr_proc {
 	struct uproc      pp_proc;	/* first: s_next() casts */
 	struct pr_thread *pp_first[PR_NR];
 	struct pr_thread *pp_last[PR_NR];
-	unsigned          pp_can;	/* see Q2 */
-	unsigned          pp_fair;	/* modulo PR_NR; see Q4 */
+	unsigned          pp_can;	/* pr Q2 */
+	unsigned          pp_fair;	/* modulo PR_NR: pr Q4 */
 };
 
 static struct uproc_set *set;

@@ -27,8 +27,8 @@
  * NO MEMORY is an error of umpi_move(), umove_send() and umove_make(). A
  * thread or letter from another rank cannot be refused, so then the program ends.
  *
- * Invariants are where they are kept: K1 to K3 in spots.h, K4 in cut.h. spots.h
- * and parcels.h have lists of what was rejected.
+ * Invariants are where they are kept: spots K1 to K3, cut K4. spots.h and
+ * parcels.h have lists of what was rejected.
  */
 
 #if !defined(_GNU_SOURCE)

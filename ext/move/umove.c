@@ -50,7 +50,7 @@
  * V3. From umove_pack() until it has ended, or the save has, a thread changes
  *     neither the frames that were packed, nor its heap.
  *
- * V2 is in unumber.c.
+ * The other is unumber V2.
  *
  * REJECTED
  *

@@ -28,9 +28,9 @@
  * a file that does not add up, with a sentence. The threads go on from the bytes
  * that were read: these are freed when the last thread has begun.
  *
- * NO MEMORY. A thread that has come must not go on before the file is written (umove
- * V3). If there is no memory for its wait, it has not come: it goes on, and the save
- * fails. A load that fails takes out again all threads that it has made. These have
+ * NO MEMORY. A thread that has come must not go on before the file is written, by
+ * umove V3. If there is no memory for its wait, it has not come: it goes on, and the
+ * save fails. A load that fails takes out again all threads that it has made. These have
  * not run yet, and only end.
  *
  * INVARIANTS

@@ -34,7 +34,7 @@
  * NO MEMORY
  *
  * A request that has begun must complete. If there is no memory for the wait, or
- * for the slice (A7 in uwait.c), the thread tests the request itself, and lets
+ * for the slice (uwait A4), the thread tests the request itself, and lets
  * others run between two tests.
  *
  * REJECTED

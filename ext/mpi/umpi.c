@@ -30,7 +30,7 @@
  *	look.h		how a processor tests requests, rests, sleeps and naps
  *	requests.h	the list and the ring of a processor; questions to MPI
  *
- * Invariants are where they are kept: M1 to M4 in requests.h, M5 in look.h.
+ * Invariants are where they are kept: requests M1 to M4, look M5.
  *
  * REJECTED
  *

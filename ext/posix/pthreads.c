@@ -181,7 +181,7 @@ static void leave_scopes(void)
 struct pface_main pface_main;
 static long alive;		/* threads (atomic) */
 
-/* E4. The caller, t, may be freed, so its uthread is no shell of it any more. */
+/* Is E4. The caller, t, may be freed, so its uthread is no shell of it any more. */
 static void leave(struct pthread_face *t)
 {
 	struct uself_block *b = uself_of(ustack_self());

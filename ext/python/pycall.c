@@ -19,7 +19,8 @@
  * thread, without the GIL.
  *
  * INVARIANT
- * I1	Only a thread with the GIL touches a Python object, or its count.
+ *
+ * I1. Only a thread with the GIL touches a Python object, or its count.
  *
  * REJECTED
  *	libffi: a dependency.

@@ -6,13 +6,14 @@
  * native threads. So many ends cost a single wake of its descriptor.
  *
  * INVARIANT
- * I3	If the list is not empty, the descriptor can be read, or its pusher is
- *	about to write (o_told). A pusher sets o_told after its push, and writes
- *	if o_told was false. take() reads, clears o_told, and then empties the
- *	list. take_quietly() only empties the list: the descriptor stays readable
- *	for nothing, and pushers write no more. So a series of calls that end
- *	before their loop looks for them costs no system call. take_soon() sets
- *	o_told while it waits, and clears it before it empties the list.
+ *
+ * I3. If the list is not empty, the descriptor can be read, or its pusher is
+ *     about to write (o_told). A pusher sets o_told after its push, and writes
+ *     if o_told was false. take() reads, clears o_told, and then empties the
+ *     list. take_quietly() only empties the list: the descriptor stays readable
+ *     for nothing, and pushers write no more. So a series of calls that end
+ *     before their loop looks for them costs no system call. take_soon() sets
+ *     o_told while it waits, and clears it before it empties the list.
  */
 
 #include "pyrecord.h"

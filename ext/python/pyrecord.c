@@ -11,9 +11,10 @@
  * those of the library. Besides, the engine takes buffers, and pins them.
  *
  * INVARIANT
- * I2	A record with tasks holds its port, its future, its function and its
- *	buffers. c_left counts the items that have not ended, and the submitter,
- *	so a record is on no list while its submitter looks at it.
+ *
+ * I2. A record with tasks holds its port, its future, its function and its
+ *     buffers. c_left counts the items that have not ended, and the submitter,
+ *     so a record is on no list while its submitter looks at it.
  */
 
 #include "pyrecord.h"

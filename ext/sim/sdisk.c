@@ -273,7 +273,7 @@ void sim_file_store(struct inode *i, uint64_t end)
 	}
 }
 
-/* D6. Returns -EIO. */
+/* Drops what is not stored (D6). Returns -EIO. */
 int sim_file_drop(struct inode *i, uint64_t end)
 {
 	struct change *a;

@@ -40,11 +40,14 @@
  *	                                                  interrupt for others
  *
  * Without membarrier(2) - an old kernel, a filter of system calls, not Linux -
- * both are full fences. F1: a free light fence never meets a heavy fence that
- * has made no system call. So ws_fence_init() decides once, for the program or
- * shared library that calls it, and the decision stays. Before the first call,
- * light fences are full, and heavy fences are both: they may meet a free light
- * fence of another library.
+ * both are full fences.
+ *
+ * F1. A free light fence never meets a heavy fence that has made no system
+ *     call.
+ *
+ * So ws_fence_init() decides once, for the program or shared library that calls
+ * it, and the decision stays. Before the first call, light fences are full, and
+ * heavy fences are both: they may meet a free light fence of another library.
  *
  * With WS_FENCE_FULL, in all files or in none, both are always full fences.
  * With -fsanitize=thread, which knows no fences, each is an operation on a

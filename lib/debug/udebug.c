@@ -12,7 +12,7 @@
  * without `fault' it would find what others write there, but not what they read.
  * Stack overflow has a message; and a scheduler that is stuck lists its threads.
  * Where one of these is missing, the others are switched on. An empty value is
- * none (E1 in core/env.h).
+ * none (env E1).
  */
 __attribute__((constructor)) static void begin(void)
 {

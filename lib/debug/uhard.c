@@ -28,8 +28,7 @@
  *     lane 0 it runs below the slice; or above it, when it poisons stack that a
  *     thread has left.
  *
- * The others are where they are kept: H1 in uhard_inside.h, H2 in upoison.h, H3
- * in ushut.h.
+ * The others are where they are kept: uhard_inside H1, upoison H2, ushut H3.
  */
 
 #if !defined(_GNU_SOURCE)

@@ -77,7 +77,7 @@
  * L4. Locks are taken in this order: all.a_lock, d_lock in the order of the
  *     list, a stripe.
  *
- * L1 to L3 are in uentry.h.
+ * The others are where they are kept: uentry L1 to L3.
  *
  * REJECTED
  *

@@ -490,8 +490,8 @@ HIDDEN void engine_runner(void *arg);
 HIDDEN int engine_send(struct claimed *l);
 
 /*
- * Sends for a runner, or a helper, if the queue needs it: EN1. 0, -ENOMEM.
- * Caller holds the lock.
+ * Sends for a runner, or a helper, if the queue needs it: engine EN1. 0,
+ * -ENOMEM. Caller holds the lock.
  */
 static inline int engine_send_for(struct claimed *l)
 {
@@ -506,8 +506,8 @@ static inline int engine_send_for(struct claimed *l)
 HIDDEN void engine_give_room(struct claimed *l);
 
 /*
- * a is about to wait. If a task calls, another runner may begin meanwhile: EN6.
- * Caller holds the lock.
+ * a is about to wait. If a task calls, another runner may begin meanwhile:
+ * engine EN6. Caller holds the lock.
  */
 HIDDEN void engine_aside_begin(struct waiter *a, struct claimed *l);
 

@@ -233,7 +233,7 @@ void engine_aside_begin(struct waiter *a, struct claimed *l)
 		return;
 	a->a_aside = true;
 	e->e_aside++;
-	(void)engine_send_for(l);			/* EN1, EN6 */
+	(void)engine_send_for(l);			/* engine EN1, EN6 */
 }
 
 /* Notes that r waits. -ENOMEM: nothing would run the queue meanwhile. */
@@ -418,7 +418,7 @@ static bool surplus(void)
 	return e->e_coming > 0 && e->e_busy - waiting() >= e->e_c_workers;
 }
 
-/* Returns whether there are too many runners: EN6. Caller holds the lock. */
+/* Returns whether there are too many runners: engine EN6. Caller holds the lock. */
 static bool too_many(void)
 {
 	return e->e_runners - e->e_aside > e->e_limit;
@@ -544,7 +544,7 @@ static struct task *next(struct runner *r, struct claimed *l)
 	e->e_busy++;
 	note_here(r);
 	let_in(l);
-	(void)engine_send_for(l);			/* EN1 */
+	(void)engine_send_for(l);			/* engine EN1 */
 	return t;
 }
 
@@ -587,7 +587,7 @@ void engine_runner(void *arg)
 	engine_runner_out(r);
 	e->e_runners--;
 	engine_give_room(&l);
-	(void)engine_send_for(&l);			/* EN1 */
+	(void)engine_send_for(&l);			/* engine EN1 */
 	engine_complete(&l);
 	scope_end(r);
 	free(r);

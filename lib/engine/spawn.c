@@ -377,8 +377,8 @@ static ALWAYS_INLINE bool is_same(const struct engine_job *j)
 
 /*
  * Returns how many of nr jobs may be queued behind a task of the level of j, as
- * long as they are alike. The queue has sent for a runner: EN1. Caller holds the
- * lock.
+ * long as they are alike. The queue has sent for a runner: engine EN1. Caller
+ * holds the lock.
  */
 static int room_behind(const struct engine_job *j, int nr)
 {

@@ -43,13 +43,13 @@
  * worker of that poller brings the event to the thread. To arm the descriptor
  * elsewhere takes two system calls, so that is done only after GUESTS such waits
  * in a row, or if no thread waits at that poller, whose worker may then sleep
- * elsewhere (Y1 in source.h). A worker whose thread computes does not look at
+ * elsewhere (source Y1). A worker whose thread computes does not look at
  * its poller: thieves do (theft.h).
  *
  * INVARIANTS
  *
- * They are where they are kept: L1 to L4 in table.h, L5 to L7 in poller.h, L8 and L9
- * in owned.h.
+ * They are where they are kept: table L1 to L4, poller L5 to L7,
+ * owned L8 and L9.
  *
  * REJECTED
  *

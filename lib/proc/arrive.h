@@ -35,7 +35,7 @@ static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 		uproc_queue_put(&p->p_queue, t);
 }
 
-/* Wakes t, which then sees what the waker has written before: R3 in wakes.h. */
+/* Wakes t, which then sees what the waker has written before: wakes R3. */
 void uproc_post(struct uproc_thread *t)
 {
 	struct uproc *p;
@@ -88,7 +88,7 @@ static void waits_post(struct uwait_base *b, struct uwait *w)
 {
 	struct uproc *p = (struct uproc *)b->wb_sched;
 
-	uwait_post(b, w);					/* W1 */
+	uwait_post(b, w);					/* park W1 */
 	USCHED_RACE(proc_wake);
 	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 }

@@ -14,8 +14,9 @@
  *	S1 publish   upark_prepare()		W1 give work
  *	S3 look again for work		W3 look: is it asleep?
  *	D1 add 1 to the count		D2 take 1 from the count
- *	   if all are idle, say so	W4 wake it; if another waker was
- *	S4 sleep			   faster, D3 give the 1 back
+ *	   if all are idle, say so	W4 wake it
+ *	S4 sleep			D3 give the 1 back, if another waker
+ *					   was faster in W4
  *
  * D1 comes after the sleeper has looked in vain. D2 comes before the sleeper
  * can go on, let alone sleep again. Otherwise the sleeper could be counted

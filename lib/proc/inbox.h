@@ -33,12 +33,17 @@
  * then half-way, and hides all later posts until the producer goes on.
  * Meanwhile uinbox_take() may return NULL, and uinbox_empty() is false.
  *
- * Orders. R1: the release in uinbox_post() pairs with the acquire A1 in
- * uinbox_take(), so the owner sees what was written before the post. R2: the
- * exchange releases the node's cleared link to the next producer. A2: the same
- * exchange acquires the link that the producer before has cleared. The exchange
- * is sequentially consistent, because parking (park.h) needs it to come before
- * a look at the sleeper's state.
+ * ORDERS
+ *
+ *	R1  the release in uinbox_post() pairs with A1
+ *	A1  the acquire in uinbox_take(): the owner sees what was written
+ *	    before the post
+ *	R2  the exchange releases the node's cleared link to the next producer
+ *	A2  the same exchange acquires the link that the producer before has
+ *	    cleared
+ *
+ * The exchange is sequentially consistent, because parking (park.h) needs it to
+ * come before a look at the sleeper's state.
  */
 
 #include <stddef.h>

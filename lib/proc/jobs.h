@@ -219,7 +219,7 @@ static struct job *job_take(struct ucall_pool *c)
 
 /* Callers. */
 
-/* Puts j in the queue, and wakes a native thread for it: natives B1. 0, -EAGAIN. */
+/* Puts j in the queue, and wakes a native thread for it: pool_threads B1. 0, -EAGAIN. */
 static int job_begin(struct ucall_pool *c, struct job *j)
 {
 	struct native *chosen = NULL;

@@ -12,7 +12,7 @@
  *
  * P5. A thread is freed once. By then it has ended, its node is in no inbox,
  *     and its joiner, if it has one, has left. Each of its wait records has
- *     arrived (A3 in uwait.c).
+ *     arrived (uwait A3).
  */
 
 #include "blocks.h"

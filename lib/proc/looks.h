@@ -7,7 +7,7 @@
 /*
  * A processor that has threads to run looks now and then (rounds.h): uproc_drain()
  * takes what has come, and never sleeps. A processor that has none looks, spins if there
- * is a cpu to spare, and sleeps, in the steps S1 to S4 of park.h.
+ * is a cpu to spare, and sleeps, in the steps park S1 to S4.
  *
  * P10. A processor that is alone in its set ends by itself, counted as asleep, if
  *     fini waits, and no thread, hold or deadline is left. Before fini it sleeps
@@ -94,7 +94,7 @@ static bool may_end(struct uproc *p)
 		uinbox_empty(&p->p_inbox) && !uwait_posted(&p->p_waits);
 }
 
-/* Must p, which is about to sleep, look once more? S3 */
+/* Must p, which is about to sleep, look once more? park S3 */
 static bool has_come(struct uproc *p)
 {
 	return !uinbox_empty(&p->p_inbox) || uwait_posted(&p->p_waits) ||
@@ -105,14 +105,14 @@ static bool has_come(struct uproc *p)
 static bool sleep_once(struct uproc *p, unsigned *tries, struct uproc_rests *rests)
 {
 	USCHED_RACE(proc_S1);
-	upark_prepare(&p->p_asleep);				/* S1 S2 */
+	upark_prepare(&p->p_asleep);				/* park S1, S2 */
 	USCHED_RACE(proc_S3);
-	/* If a waker has been faster, the sleep ends at once, and counts D1 for its D2. */
-	if (has_come(p) && upark_cancel(&p->p_asleep)) {	/* S3 */
+	/* If a waker was faster, the sleep ends at once: idle D1 makes up for its idle D2. */
+	if (has_come(p) && upark_cancel(&p->p_asleep)) {	/* park S3 */
 		uproc_pause(tries);	/* a post may be half-way */
 		return false;
 	}
-	if (!uproc_sleep(p, uproc_rest_in(p, rests)))		/* S4 */
+	if (!uproc_sleep(p, uproc_rest_in(p, rests)))		/* park S4 */
 		uproc_rest(p, rests);
 	*tries = 0;
 	return true;

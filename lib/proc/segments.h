@@ -49,7 +49,7 @@ struct umem_span {
 	struct umem_link   s_link;	/* in m_part, or in m_run */
 	struct umem_block *s_free;	/* blocks that have come back */
 	unsigned short     s_pages;
-	unsigned short     s_used;	/* M2; for a free run: it is dirty */
+	unsigned short     s_used;	/* spans M2; for a free run: it is dirty */
 	unsigned short     s_cut;	/* blocks that were cut off */
 	unsigned char      s_class;
 	unsigned char      s_first;	/* pages between the first and this */

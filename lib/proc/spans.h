@@ -72,7 +72,7 @@ static struct umem_span *run_get(struct umem *m, int pages, int class)
 	return p;
 }
 
-/* Frees the pages of p, and merges them with free neighbours (M3). */
+/* Frees the pages of p, and merges them with free neighbours (runs M3). */
 static void run_put(struct umem *m, struct umem_span *p)
 {
 	struct umem_span *first = segment_of(p)->g_span;

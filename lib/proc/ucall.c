@@ -32,8 +32,8 @@
  *
  * INVARIANTS
  *
- * They are where they are kept: B1 and B2 in pool_threads.h, B3 to B5 in jobs.h, B6 in
- * lookup.h.
+ * They are where they are kept: pool_threads B1 and B2, jobs B3 to B5,
+ * lookup B6.
  *
  * REJECTED
  *

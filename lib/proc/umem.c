@@ -48,8 +48,7 @@
  *
  * M5. A failure changes nothing: all that was free still is.
  *
- * The others are where they are kept: M1 in segments.h, M2 in spans.h, M3 and M4 in
- * runs.h.
+ * The others are where they are kept: segments M1, spans M2, runs M3 and M4.
  *
  * REJECTED
  *

@@ -70,15 +70,15 @@ struct umem {
 	pthread_mutex_t    m_lock;	/* protects what follows */
 	struct umem_block *m_depot[UMEM_POOL_NR];	/* linked batches */
 	unsigned char      m_depot_nr[UMEM_POOL_NR];
-	struct umem_link   m_part[UMEM_CLASS_NR];	/* spans: M2 in spans.h */
-	struct umem_link   m_run[UMEM_BIN_NR];		/* free runs: M3 in runs.h */
+	struct umem_link   m_part[UMEM_CLASS_NR];	/* by class: spans M2 */
+	struct umem_link   m_run[UMEM_BIN_NR];		/* by length: runs M3 */
 	unsigned long long m_bins;	/* a bit per m_run that is not empty */
 	struct umem_link   m_chunk;
 	struct umem_link   m_large;
 	size_t             m_grow;	/* segments of the next chunk */
 	size_t             m_segs;
 	size_t             m_used;	/* pages of spans */
-	size_t             m_dirty;	/* pages of free runs: M4 in runs.h */
+	size_t             m_dirty;	/* pages: runs M4 */
 	size_t             m_large_nob;	/* bytes of large blocks */
 	/* Constant. */
 	size_t             m_page;	/* bytes, of the system */

@@ -19,7 +19,7 @@
  *	    +-----------------------+
  *
  * A thread stays on the processor that it was made for, except in ws. As ws has
- * queues of its own, room.h and P1 do not apply to it.
+ * queues of its own, room P1 does not apply to it.
  *
  * PARTS
  *
@@ -54,9 +54,9 @@
  *
  * INVARIANTS
  *
- * They stand where they are kept: P1 in room.h, P2 and P3 in arrive.h, P4 in pinning.h, P5
- * in join.h, P6 in maps.h, P7 to P9 in sleep.h, P10 in looks.h. So do the designs that
- * were rejected.
+ * They stand where they are kept: room P1, arrive P2 and P3, pinning P4,
+ * join P5, maps P6, sleep P7 to P9, looks P10. So do the designs that were
+ * rejected.
  */
 
 #if !defined(_GNU_SOURCE)

@@ -72,11 +72,16 @@
  * Neither number wraps. The program ends in usched_fail() if 2^31 wakes come
  * that no wait has taken, or 3 * 2^25 that the processor has not taken.
  *
- * Orders. R3: each C1 releases what its waker did before. A3: T2 acquires that
- * from all these wakers, because all changes between are additions. R4: T2
- * releases the node. A4: the C1 that finds 0 acquires it, so the link is used
- * again only after its last use. R5: E2 and T4 release their last use of the
- * thread, and the later of the two acquires it.
+ * ORDERS
+ *
+ *	R3  each C1 releases what its waker did before
+ *	A3  T2 acquires that from all these wakers, because all changes
+ *	    between are additions
+ *	R4  T2 releases the node
+ *	A4  the C1 that finds 0 acquires it, so the link is used again only
+ *	    after its last use
+ *	R5  E2 and T4 release their last use of the thread, and the later of
+ *	    the two acquires it
  */
 
 #include "inbox.h"	/* the includer has usched.h */
@@ -168,8 +173,8 @@ static __inline__ int uwakes_post(struct uwakes *w, struct uinbox *inbox)
 }
 
 /*
- * Takes the number of remote wakes (T2). Caller is the processor, and has the
- * node.
+ * Takes the number of remote wakes. Caller is the processor, and has the node.
+ * This is T2.
  */
 static __inline__ int uwakes_clear(struct uwakes *w)
 {
@@ -179,7 +184,7 @@ static __inline__ int uwakes_clear(struct uwakes *w)
 }
 
 /*
- * Notes that the node is in no inbox any more (T4). Caller is the processor.
+ * Notes that the node is in no inbox any more. Caller is the processor, in T4.
  * Nonzero: the joiner has left, so the caller frees the thread.
  */
 static __inline__ int uwakes_end(struct uwakes *w)
@@ -212,8 +217,8 @@ static __inline__ struct uwakes *uwakes_take(struct uinbox *inbox, int *nr)
 }
 
 /*
- * Notes that the thread has ended (E1). With flags UWAKES_LEFT it has no joiner.
- * True: its node is in no inbox, and never will be.
+ * Notes that the thread has ended. With flags UWAKES_LEFT it has no joiner.
+ * True: its node is in no inbox, and never will be. This is E1.
  */
 static __inline__ int uwakes_close(struct uwakes *w, unsigned flags)
 {
@@ -230,7 +235,7 @@ static __inline__ int uwakes_close(struct uwakes *w, unsigned flags)
 	return was == 0;
 }
 
-/* Notes that the joiner has left (E2). True: the caller frees the thread. */
+/* Notes that the joiner has left. True: the caller frees the thread. This is E2. */
 static __inline__ int uwakes_leave(struct uwakes *w)
 {
 	return !(__atomic_fetch_or(&w->w_posted, UWAKES_LEFT,	/* R5 */

@@ -107,16 +107,16 @@ static struct uproc_thread *steal_while_running(struct ws_worker *w)
 	bool idle = ws_deque_size(&w->w_deque) == 0 &&
 		uproc_queue_len(&w->w_proc.p_queue) +
 		ws_pinned_len(&w->w_pinned) <= 1;
-	bool due = set->set_nr > 1 && !ws_is_watched(&all.s_watch) &&	/* U5 */
-		ws_watch_due(&all.s_watch);				/* U6 */
+	bool due = set->set_nr > 1 && !ws_is_watched(&all.s_watch) &&	/* watch U5 */
+		ws_watch_due(&all.s_watch);				/* watch U6 */
 	struct uproc_thread *t;
 
 	if (set->set_nr == 1 || (!idle && !due))
 		return NULL;
 	ws_leave(w);
-	t = steal_round(w, due ? STUCK_ALL : STUCK_NONE, idle);		/* U7 */
+	t = steal_round(w, due ? STUCK_ALL : STUCK_NONE, idle);		/* watch U7 */
 	if (due)
-		remember_switches();					/* U8 */
+		remember_switches();					/* watch U8 */
 	ws_enter(w);
 	return t;
 }
@@ -249,7 +249,7 @@ static struct ustack *quick(struct usched *s)
 {
 	struct ws_worker *w = (struct ws_worker *)s;
 	unsigned switches = w->w_switches + 1;
-	bool sure = ws_stop_quick(&w->w_gate.g_stop);			/* W9 */
+	bool sure = ws_stop_quick(&w->w_gate.g_stop);		/* homes W9 */
 	struct uproc_thread *t;
 
 	if (!LIKELY(sure || ws_stop_in(&w->w_gate.g_stop))) {
@@ -276,7 +276,7 @@ static struct ustack *next(struct usched *s)
 {
 	struct ws_worker *w = (struct ws_worker *)s;
 	unsigned switches = w->w_switches + 1;
-	bool sure = ws_stop_quick(&w->w_gate.g_stop);			/* W9 */
+	bool sure = ws_stop_quick(&w->w_gate.g_stop);		/* homes W9 */
 	struct uproc_thread *t;
 
 	s->s_quick = s->s_next == next ? quick : NULL;

@@ -74,7 +74,7 @@ struct ws_lane {
 	int                  e_next;	/* the next free lane, or 0 */
 	int                  e_pins;	/* more than 0: it stays (atomic) */
 	int                  e_wakes;	/* that came from other workers */
-	struct ws_pinned_group e_pinned; /* its threads in w_pinned (W8) */
+	struct ws_pinned_group e_pinned; /* its threads in w_pinned (runnable W8) */
 };
 
 static struct ws_lane *lane_list;

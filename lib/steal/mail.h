@@ -53,22 +53,26 @@
  * it has been joined. The joiner learns of the end at once, even if the node
  * is under way, because the taker may compute for long. The joiner leaves by
  * uwakes_leave(). The thread is freed by uwakes_leave() or by the last
- * ws_mail_open(), whichever is later, as in wakes.h (E1, E2, T4). A post that
- * finds GONE changes nothing.
+ * ws_mail_open(), whichever is later: wakes E1, E2, T4. A post that finds GONE
+ * changes nothing.
  *
  * For a thread without a joiner ws_mail_close() also sets LEFT. A waker has to
  * know that the thread has not ended. So each ws_mail_post() happens before
  * ws_mail_close(), but the node may arrive later.
  *
- * Orders. M1: ws_mail_settle() releases what has been written of the home;
- * pairs with the acquire in ws_mail_post(). M2: a post releases what its caller
- * did; pairs with the acquire in ws_mail_open(), ws_mail_settle() and
- * ws_mail_collect(). M3: ws_mail_open() releases the node, so that its link is
- * used again only after its last use; pairs with the acquire in ws_mail_post()
- * and ws_mail_give(). It also releases its last use of a thread that has ended
- * (R5). M4: the former home releases what it knows as it gives the lane away,
- * and the reader of the new home acquires it. A waker that knows the new home
- * by that alone may post the node there.
+ * ORDERS
+ *
+ *	M1  ws_mail_settle() releases what has been written of the home;
+ *	    pairs with the acquire in ws_mail_post()
+ *	M2  a post releases what its caller did; pairs with the acquire in
+ *	    ws_mail_open(), ws_mail_settle() and ws_mail_collect()
+ *	M3  ws_mail_open() releases the node, so that its link is used again
+ *	    only after its last use; pairs with the acquire in ws_mail_post()
+ *	    and ws_mail_give(). It also releases its last use of a thread that
+ *	    has ended: wakes R5
+ *	M4  the former home releases what it knows as it gives the lane away,
+ *	    and the reader of the new home acquires it. A waker that knows the
+ *	    new home by that alone may post the node there
  */
 
 #include "wakes.h"

@@ -85,7 +85,7 @@ static bool should_move(struct ws_worker *w, struct ws_lane *e,
 	bool there = has_plenty(from);
 
 	if (w->w_thief.h_gives && ws_policy_gives(&w->w_thief, now_ns()))
-		return true;						/* J7 */
+		return true;				/* steal_policy J7 */
 	if (!plenty && w->w_dense)
 		return there || from->w_proc.p_nr < w->w_proc.p_nr;
 	if (!plenty && there)

@@ -214,7 +214,7 @@ static struct uproc_thread *queue_get(struct usched_queue *q)
 	return uproc_queue_empty(q) ? NULL : uproc_queue_get(q);
 }
 
-/* Notes the switch at which the deque and the queue become empty (J1). */
+/* Notes the switch at which the deque and the queue become empty (steal_policy J1). */
 static inline void note_if_drained(struct ws_worker *w)
 {
 	if (ws_deque_size(&w->w_deque) == 0 &&

@@ -39,8 +39,8 @@
  *     more than six workers at some, by chance, so that all come after some naps.
  *     While no worker sleeps or naps, each looks within WS_RUN + 1 switches
  *     after that time. A look may take others first: half of a queue, or 256
- *     threads. While the worker switches, W5 holds. A searching thief takes
- *     from a surplus that has lasted for the patience of the thief,
+ *     threads. While the worker switches, choose W5 holds. A searching thief
+ *     takes from a surplus that has lasted for the patience of the thief,
  *     WS_POLICY_MOST at most.
  *
  * REJECTED
@@ -53,7 +53,7 @@
  *
  * Taking whatever is seen: a tree of 31 threads, for which one worker takes 90
  * ms, took 2.4 s with two workers, and takes 100 ms now. Without naps, 1.8
- * times the cpu time of that; without the notes of J1, 1.4 times.
+ * times the cpu time of that; without the notes of steal_policy J1, 1.4 times.
  */
 
 #include "theft.h"
@@ -64,7 +64,7 @@
 /*
  * Do all workers but the caller sleep, or all? Then no other has work: a worker that
  * is awake again says so before it runs a thread (ws_seek_unpark()), and as a giver finds
- * the caller (N5).
+ * the caller (seek N5).
  */
 static bool others_sleep(void)
 {
@@ -90,7 +90,7 @@ static bool others_have_work(const struct ws_worker *w)
 	return false;
 }
 
-/* Notes how often each worker has switched, and since when (U2, U8). */
+/* Notes how often each worker has switched, and since when (watch U2, U8). */
 static void remember_switches(void)
 {
 	unsigned now = now_ns();
@@ -127,10 +127,10 @@ static void sleep_as_watch(struct ws_worker *w)
 	bool woken;
 
 	if (w->w_quiet)
-		remember_switches();					/* U2 */
-	woken = uproc_sleep(&w->w_proc, WS_WATCH * UTIME_MS);		/* U3 */
+		remember_switches();				/* watch U2 */
+	woken = uproc_sleep(&w->w_proc, WS_WATCH * UTIME_MS);	/* watch U3 */
 	w->w_due = ws_watch_due(&all.s_watch) || !woken; /* so others need not */
-	ws_watch_end(&all.s_watch);					/* U4 */
+	ws_watch_end(&all.s_watch);				/* watch U4 */
 	w->w_quiet = !woken && has_nothing(w);
 	if (woken && ws_seek_parked(&all.s_seek) > 1 &&
 	    !ws_is_watched(&all.s_watch))
@@ -159,10 +159,10 @@ static bool watches(struct ws_worker *w)
 	if (set->set_nr == 1)
 		return false;
 	if (!w->w_quiet && uwait_outside(&w->w_proc.p_waits)) {
-		ws_watch_join(&all.s_watch);				/* U1 */
+		ws_watch_join(&all.s_watch);			/* watch U1 */
 		return true;
 	}
-	return !all_sleep(w) && ws_watch_begin(&all.s_watch);		/* U1 */
+	return !all_sleep(w) && ws_watch_begin(&all.s_watch);	/* watch U1 */
 }
 
 /* Gives back memory, if w has slept for long. */
@@ -179,10 +179,10 @@ static void park(struct ws_worker *w, unsigned *vain, struct uproc_rests *rests)
 	utime_ns ns = uproc_rest_in(&w->w_proc, rests);
 	int *asleep = &w->w_proc.p_asleep;
 
-	upark_prepare(asleep);						/* S1 */
+	upark_prepare(asleep);					/* park S1 */
 	TALLY(w, fences, 1);
-	ws_seek_park(&all.s_seek);					/* S2 */
-	if ((must_return(w) || (ws_seek_few(&all.s_seek) &&		/* S3 */
+	ws_seek_park(&all.s_seek);				/* park S2 */
+	if ((must_return(w) || (ws_seek_few(&all.s_seek) &&	/* park S3 */
 	     !all_parked() && others_have_work(w))) &&
 	    upark_cancel(asleep)) {
 		ws_seek_unpark(&all.s_seek);
@@ -190,9 +190,9 @@ static void park(struct ws_worker *w, unsigned *vain, struct uproc_rests *rests)
 		return;
 	}
 	if (watches(w))
-		sleep_as_watch(w);					/* S4 */
+		sleep_as_watch(w);				/* park S4 */
 	else {
-		(void)uproc_sleep(&w->w_proc, ns);			/* S4 */
+		(void)uproc_sleep(&w->w_proc, ns);		/* park S4 */
 		w->w_quiet = false;
 	}
 	ws_seek_unpark(&all.s_seek);
@@ -264,8 +264,9 @@ static struct uproc_thread *search(struct ws_worker *w, bool napped)
 }
 
 /*
- * Sums up the notes of other workers (J1), to see whether any has changed. 0 for a
- * worker with events, which does not ask, and while there are none.
+ * Sums up the notes of other workers (steal_policy J1), to see whether any has
+ * changed. 0 for a worker with events, which does not ask, and while there are
+ * none.
  */
 static unsigned drained_sum(const struct ws_worker *w)
 {
@@ -281,15 +282,15 @@ static unsigned drained_sum(const struct ws_worker *w)
 	return sum;
 }
 
-/* Sleeps for a bounded time, and still counts as searching (J5). */
+/* Sleeps for a bounded time, and still counts as searching (steal_policy J5). */
 static void nap(struct ws_worker *w)
 {
 	int *asleep = &w->w_proc.p_asleep;
 
-	upark_prepare(asleep);						/* S1 */
-	if (must_return(w) && upark_cancel(asleep))			/* S3 */
+	upark_prepare(asleep);						/* park S1 */
+	if (must_return(w) && upark_cancel(asleep))			/* park S3 */
 		return;
-	(void)uproc_sleep(&w->w_proc, ws_policy_nap(&w->w_thief));	/* S4 */
+	(void)uproc_sleep(&w->w_proc, ws_policy_nap(&w->w_thief));	/* park S4 */
 }
 
 /*

@@ -71,14 +71,18 @@
  * A thief is not in itself, so no two can wait for each other. If the system
  * preempts the native thread of the thief, the owner yields to it.
  *
- * Orders. T1: K7 releases what the owner wrote, and K5 acquires it. This is
- * also so if the owner leaves only to wait (K2), since K5 may see that 0
- * instead. T2: K6 releases what the thief wrote, and K2 acquires it. K2 may
- * also read it from the number of the next thief, since K3 is a
- * read-modify-write. That thief has acquired it by K3 and the fence in K4, and
- * passes it on by the same fence, even if it gives up; or by T3. So K3 itself
- * need not acquire. T3: K8 releases what the owner acquired by T2, and wrote
- * before; K9 acquires it.
+ * ORDERS
+ *
+ *	T1  K7 releases what the owner wrote, and K5 acquires it. This is also
+ *	    so if the owner leaves only to wait (K2), since K5 may see that 0
+ *	    instead
+ *	T2  K6 releases what the thief wrote, and K2 acquires it. K2 may also
+ *	    read it from the number of the next thief, since K3 is a
+ *	    read-modify-write. That thief has acquired it by K3 and the fence
+ *	    in K4, and passes it on by the same fence, even if it gives up; or
+ *	    by T3. So K3 itself need not acquire
+ *	T3  K8 releases what the owner acquired by T2, and wrote before; K9
+ *	    acquires it
  */
 
 #include "fence.h"	/* the includer has uproc.h */

@@ -15,19 +15,20 @@
  * A theft costs more than a thread is worth that runs for nanoseconds. So
  * steal_policy.h says when a theft pays: the surplus of the owner must have
  * lasted, or the owner must not have switched for a while. Thieves learn from
- * each theft, also how many threads they may move (J6). A lane moves with all of
- * its threads, which count. From a stuck worker a thief takes what it can.
+ * each theft, also how many threads they may move (steal_policy J6). A lane
+ * moves with all of its threads, which count. From a stuck worker a thief takes
+ * what it can.
  *
  * A thread in the slot, or with a message in the inbox, runs as soon as the
  * running thread blocks. If that thread computes for long, the worker is stuck:
- * it has not switched for longer than a forced stop takes (J3). Then all that
- * waits there can be taken.
+ * it has not switched for longer than a forced stop takes (steal_policy J3).
+ * Then all that waits there can be taken.
  *
  * Nor does a stuck worker look at its local sources (source.h). The thief looks
  * there first, which ends waits of threads that it can take then.
  *
  * What was taken goes to the deque of the thief, which has reserved memory for
- * the tasks among it (W7).
+ * the tasks among it (runnable W7).
  */
 
 #include "messages.h"
@@ -48,7 +49,7 @@ static void stolen_add(struct stolen *o, struct ws_deque_item x)
 	o->o_item[o->o_nr++] = x;
 }
 
-/* Counts nr threads that are to be moved. False: they are too many (J6). */
+/* Counts nr threads that are to be moved. False: they are too many (steal_policy J6). */
 static bool steal_count(struct stolen *o, unsigned nr)
 {
 	bool ok = nr <= o->o_greed;
@@ -161,8 +162,8 @@ static unsigned switches_of(const struct ws_worker *v)
 }
 
 /*
- * Returns whether v computes, and something waits for that (J3). Events may have
- * come to its sources, at which it does not look meanwhile.
+ * Returns whether v computes, and something waits for that (steal_policy J3).
+ * Events may have come to its sources, at which it does not look meanwhile.
  */
 static bool is_stuck(struct ws_worker *w, struct ws_worker *v, unsigned now)
 {
@@ -173,7 +174,7 @@ static bool is_stuck(struct ws_worker *w, struct ws_worker *v, unsigned now)
 	return is_behind(v);
 }
 
-/* Returns whether w should take what v has (J1, J2). */
+/* Returns whether w should take what v has (steal_policy J1, J2). */
 static bool has_surplus(struct ws_worker *w, struct ws_worker *v, unsigned now)
 {
 	unsigned drained = __atomic_load_n(&v->w_drained, __ATOMIC_RELAXED);
@@ -308,7 +309,7 @@ static NOINLINE void give_back(struct ws_worker *w, struct ws_worker *v)
 	note_if_drained(w);
 }
 
-/* Ends the trial of the last theft, if that is due (J7). As give_back(). */
+/* Ends the trial of the last theft, if that is due (steal_policy J7). As give_back(). */
 static void try_theft(struct ws_worker *w)
 {
 	struct ws_thief *h = &w->w_thief;
@@ -378,7 +379,7 @@ static struct uproc_thread *steal_round(struct ws_worker *w, enum stuck stuck,
 	struct stolen o;
 
 	o.o_nr = 0;
-	o.o_tasks = stock_reserve(w, tasks + STEAL_MOST) ?		/* W7 */
+	o.o_tasks = stock_reserve(w, tasks + STEAL_MOST) ?	/* runnable W7 */
 		STEAL_MOST : (int)(w->w_stock.k_nr - tasks);
 	if (stuck != STUCK_NONE)
 		steal_from_any(w, &o, true, now, stuck == STUCK_ALL ?

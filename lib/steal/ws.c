@@ -41,8 +41,8 @@
  *
  * W1. A thread that can run is in one place, or held by one worker.
  *
- * The others are where they are kept: W2, W3, W4 and W9 in homes.h, W5 in
- * choose.h, W6 in search.h, W7 and W8 in runnable.h.
+ * The others are where they are kept: homes W2, W3, W4 and W9, choose W5,
+ * search W6, runnable W7 and W8.
  *
  * REJECTED
  *

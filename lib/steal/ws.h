@@ -31,7 +31,7 @@
  * stay any more becomes the last of the second sort.
  *
  * While a thread computes, another worker takes away the threads that wait
- * behind it, within some milliseconds (W6 in search.h). Any worker does so that
+ * behind it, within some milliseconds (search W6). Any worker does so that
  * sleeps or switches. Only if all workers compute do these threads wait.
  * Threads that run for nanoseconds between waits stay: moving them would cost
  * more.
@@ -278,8 +278,8 @@ static __inline__ void ws_slot_set(struct ws_gate *g, struct uproc_thread *t)
 }
 
 /*
- * Not API. Returns whether t is at home at s, if WS_STOP_LOOK is not set (W9 in
- * homes.h). Owner, inside its section. Acquires what the last home has done.
+ * Not API. Returns whether t is at home at s, if WS_STOP_LOOK is not set
+ * (homes W9). Owner, inside its section. Acquires what the last home has done.
  */
 static __inline__ int ws_is_hint(const struct uproc_thread *t,
 				 const struct usched *s)
@@ -326,7 +326,7 @@ WS_INLINE void ws_wake(struct ws_thread *t)
 	struct ws_gate *g;
 
 	uproc_live(u, "wake");
-	/* The first look tells that s is of ws. Before K1 t may be stolen. */
+	/* The first look tells that s is of ws. Before stop K1 t may be stolen. */
 	if (!UPROC_LIKELY(s == (struct usched *)uproc_of(u)) ||
 	    !UPROC_LIKELY(ws_stop_quick(&ws_gate_of(s)->g_stop)) ||
 	    !UPROC_LIKELY(ws_is_hint(u, s))) {

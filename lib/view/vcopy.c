@@ -167,17 +167,17 @@ static bool records_get(struct work *k, int i, struct uview_record *to)
 	uint64_t head_at = k->k_file.vf_part[UVIEW_PART_RINGS].vp_at +
 		(uint64_t)i * sizeof *r;
 	uint64_t begin = room == 0 ? r->vr_head :
-		uring_begin(r->vr_head, room, r->vr_from);	/* R1 before */
+		uring_begin(r->vr_head, room, r->vr_from);	/* vring R1 before */
 
 	n = r->vr_head - begin;
 	first = room == 0 || n < room - begin % room ? n : room - begin % room;
 	if (!get(k->k_from, r->vr_at + (room ? begin % room : 0) * each_, to,
-		 first * each_) ||				/* R2 R3 */
+		 first * each_) ||				/* vring R2, R3 */
 	    !get(k->k_from, r->vr_at, to + first, (n - first) * each_) ||
-	    !get(k->k_from, head_at, &now, sizeof now))		/* R4 */
+	    !get(k->k_from, head_at, &now, sizeof now))		/* vring R4 */
 		return false;
 	g->g_begin = k->k_lives && room ?
-		uring_whole(begin, r->vr_head, room, now) : begin; /* R5 */
+		uring_whole(begin, r->vr_head, room, now) : begin; /* vring R5 */
 	g->g_end  = r->vr_head;
 	g->g_to   = to + (g->g_begin - begin);
 	g->g_lost = g->g_begin + (k->k_file.vf_state == UVIEW_COPY ?

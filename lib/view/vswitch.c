@@ -5,11 +5,11 @@
  * What a switch records is known in s_next(), where a view links itself in:
  *
  *	uview_next()
- *	  N1 the thread that ran has stopped: STOP, and why
- *	  N2 what it has put into the queues meanwhile: WAKE
- *	  N3 s_next() of the scheduler
- *	  N4 what that has put into the queues: WAKE, from outside
- *	  N5 a thread will run: RUN
+ *		N1 the thread that ran has stopped: STOP, and why
+ *		N2 what it has put into the queues meanwhile: WAKE
+ *		N3 s_next() of the scheduler
+ *		N4 what that has put into the queues: WAKE, from outside
+ *		N5 a thread will run: RUN
  *
  * N2 is written before N1, since both have the time of the stop.
  *
@@ -138,7 +138,7 @@ static NOINLINE void long_run_see(struct uview_view *v)
 	}
 }
 
-/* N1, N2. */
+/* Records N2 and N1. */
 static inline void stopped(struct uview_view *v, struct usched *s)
 {
 	struct ustack *u = v->w_thread;
@@ -225,7 +225,7 @@ static inline void name_see(struct uview_tap *a, uint64_t time,
 	}
 }
 
-/* N5. */
+/* Records N5. */
 static inline void started(struct uview_view *v, struct uring_writer *n,
 			   struct ustack *u)
 {

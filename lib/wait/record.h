@@ -9,12 +9,17 @@
  * threads meet. They are here so that test/whole/model can run them alone. The essay
  * of uwait.c explains them.
  *
- * Orders. O1: a post (H2) releases what the claimer has written, and the taker
- * (H3) acquires that. O2: ARRIVED releases this to a waiter on another native
- * thread, which acquires it with the state. O3: a post is sequentially
- * consistent, and so is the look before a sleep: W1 and S3 of park.h. A claim
- * is an atomic exchange, and no order hangs on it: a claimer knows the record
- * from the lock of an object, or from its wheel.
+ * ORDERS
+ *
+ *	O1  a post (uwait H2) releases what the claimer has written, and the
+ *	    taker (uwait H3) acquires that
+ *	O2  ARRIVED releases this to a waiter on another native thread, which
+ *	    acquires it with the state
+ *	O3  a post is sequentially consistent, and so is the look before a
+ *	    sleep: park W1 and S3
+ *
+ * A claim is an atomic exchange, and no order hangs on it: a claimer knows the
+ * record from the lock of an object, or from its wheel.
  */
 
 #include "uwait.h"
@@ -32,7 +37,7 @@ static inline int uwait_state(const struct uwait *w)
 static inline bool uwait_withdraw(struct uwait *w, int result)
 {
 	USCHED_RACE(record_H1);
-	if (!uwait_claim(w))					/* H1 */
+	if (!uwait_claim(w))					/* uwait H1 */
 		return false;
 	w->w_result = result;
 	uwait_arrived(w);
@@ -68,7 +73,7 @@ static inline void uwait_native_block(struct uwait *w, utime_ns until)
 	}
 }
 
-/* Takes the list of b, first in first out, linked by w_at.link: H3. */
+/* Takes the list of b, first in first out, linked by w_at.link: uwait H3. */
 static inline struct uwait *uwait_take_list(struct uwait_base *b)
 {
 	struct uwait *list = NULL;

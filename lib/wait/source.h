@@ -37,8 +37,12 @@
  *
  * A thread of another worker, a guest, may wait for its events, too. The owner may
  * sleep elsewhere while none waits. So the guest counts itself only where others
- * are counted (Y1). As o_waits is not 0 then, and was not since the last owner's
- * thread began, the owner has taken the role in its last Z2, or comes to Z1.
+ * are counted:
+ *
+ *	Y1 add 1 to o_waits, unless it is 0
+ *
+ * As o_waits is not 0 then, and was not since the last owner's thread began,
+ * the owner has taken the role in its last Z2, or comes to Z1.
  *
  * A source without o_sleep, and any source but the first of Z2, is looked at
  * after each o_nap. Its role is kept meanwhile, so a single processor naps.

@@ -46,9 +46,9 @@ static void plain_complete(struct uwait_base *here, struct uwait *w)
 /* Puts w on the list of b, and wakes the native thread that runs b. */
 static void plain_post(struct uwait_base *b, struct uwait *w)
 {
-	uwait_post(b, w);					/* W1 W2 */
+	uwait_post(b, w);					/* park W1, W2 */
 	USCHED_RACE(plain_post);
-	(void)upark_wake(&((struct plain *)b)->pl_asleep);	/* W3 */
+	(void)upark_wake(&((struct plain *)b)->pl_asleep);	/* park W3 */
 }
 
 static void plain_back(struct ustack *u, int nr)
@@ -118,10 +118,10 @@ static void sleep_for_event(struct uwait_base *b, utime_ns due)
 	if (due != UNEVER && !utime_clock.c_virtual)
 		ns = due - unow();
 	USCHED_RACE(plain_S1);
-	upark_prepare(asleep);					/* S1 S2 */
+	upark_prepare(asleep);				/* park S1, S2 */
 	USCHED_RACE(plain_S3);
-	if (!uwait_posted(b))					/* S3 */
-		uwait_sleep_outside(b, asleep, ns > 0 ? ns : 0);	/* S4 */
+	if (!uwait_posted(b))				/* park S3 */
+		uwait_sleep_outside(b, asleep, ns > 0 ? ns : 0);	/* park S4 */
 	(void)upark_cancel(asleep);
 }
 

@@ -25,9 +25,10 @@
  * REJECTED
  *
  * A reader's change that adds and cannot fail, as two counts of readers have it: the
- * last reader would touch the object after its change, and N1 would not hold. It
- * would not be faster: two native threads that do no more than add and subtract 1 on
- * two cpus take 27 ns for both, and a read-write lock of rr takes 29.
+ * last reader would touch the object after its change, and usync N1 would not
+ * hold. It would not be faster: two native threads that do no more than add and
+ * subtract 1 on two cpus take 27 ns for both, and a read-write lock of rr takes
+ * 29.
  */
 
 #include "usync_inside.h"

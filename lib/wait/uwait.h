@@ -569,14 +569,14 @@ static __inline__ void uwait_post(struct uwait_base *b, struct uwait *w)
 	w->w_at.link = NULL;
 	USCHED_RACE(record_A2);
 	while (!__atomic_compare_exchange_n(&b->wb_posted, &w->w_at.link, w, 0,
-			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))	/* O1 O3 */
+			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))	/* record O1, O3 */
 		;
 }
 
 /* Returns whether something was posted to b. Any thread. */
 static __inline__ int uwait_posted(const struct uwait_base *b)
 {
-	return __atomic_load_n(&b->wb_posted, __ATOMIC_SEQ_CST) != NULL;	/* O3 */
+	return __atomic_load_n(&b->wb_posted, __ATOMIC_SEQ_CST) != NULL;	/* record O3 */
 }
 
 /* Returns when the next deadline of b may be; UNEVER: there is none. */
@@ -660,7 +660,7 @@ void uwait_expired(struct uwait *list);
 /* Notes that w, whose thread is at home here, has arrived. Then wake it. */
 static __inline__ void uwait_arrived(struct uwait *w)
 {
-	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);	/* O2 */
+	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);	/* record O2 */
 }
 
 /*

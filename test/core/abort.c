@@ -4,7 +4,7 @@
  * abort: ustack_abort() ends a thread from any depth, as a return does.
  * s_done() is called once, and may free the struct ustack and its buffer, or
  * start a new thread in the same memory. Lanes are used again. ustack_fini()
- * forgets new and blocked threads, and their lanes with them (I2).
+ * forgets new and blocked threads, and their lanes with them (usched I2).
  */
 #include "tiny.h"
 

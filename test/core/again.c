@@ -5,8 +5,8 @@
  * again: s_again() is called where a thread has ended, at any depth. If it
  * returns 1, the same struct ustack begins again, with another function and
  * argument, at the bottom of its lane, as a new thread would; 0 changes nothing
- * (I6). Threads run in the same order as if s_done() put the thread at the head
- * of the queue.
+ * (usched I6). Threads run in the same order as if s_done() put the thread at
+ * the head of the queue.
  */
 #include "tiny.h"
 #include <fenv.h>

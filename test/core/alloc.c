@@ -4,10 +4,10 @@
  * alloc: buffers grow with the slice, and are freed when they are far too
  * large. s_free() gets the same size as s_alloc(), a multiple of 8. If any allocation fails,
  * once or from there on, ustack_block() returns -ENOMEM and has changed
- * nothing; the thread goes on and may try again (I5). The last buffer is left
- * to the scheduler. A thread's first buffer is used if the slice fits. After
- * usched_reserve() no block down to the depth that it was told changes the
- * buffer, whatever that was before; and if it fails, nothing has changed.
+ * nothing; the thread goes on and may try again (usched I5). The last buffer is
+ * left to the scheduler. A thread's first buffer is used if the slice fits.
+ * After usched_reserve() no block down to the depth that it was told changes
+ * the buffer, whatever that was before; and if it fails, nothing has changed.
  */
 #include "tiny.h"
 

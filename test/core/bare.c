@@ -3,8 +3,8 @@
 /*
  * bare: the bottom of a slice may or may not hold what usched_launch()
  * leaves, and may change between blocks. A buffer may be shorter than the
- * slice, and its length need not be a multiple of a word. Nothing is lost (I7),
- * also if s_alloc() fails.
+ * slice, and its length need not be a multiple of a word. Nothing is lost
+ * (usched I7), also if s_alloc() fails.
  */
 #include "tiny.h"
 

@@ -9,10 +9,10 @@
  * or mprotect() has failed in it. Then nothing has changed in the dispatcher:
  * with its old lanes, or without, it still works, also if it runs in a thread.
  * ustack_block() returns -ENOMEM only if s_alloc() has failed in it; the thread
- * goes on with its stack unchanged, and may block again (I5). All threads end
- * with the same results as without failures. All mappings and buffers are given
- * back. If a deep thread gets no lane of its own, because one of these calls
- * failed, it shares a lane, and all this holds then, too.
+ * goes on with its stack unchanged, and may block again (usched I5). All
+ * threads end with the same results as without failures. All mappings and
+ * buffers are given back. If a deep thread gets no lane of its own, because one
+ * of these calls failed, it shares a lane, and all this holds then, too.
  */
 #include "tiny.h"
 #define FAIL_MAPS

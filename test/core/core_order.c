@@ -3,7 +3,7 @@
 /*
  * core_order: s_next() and s_done() run on the dispatcher's stack, outside of
  * threads. s_alloc() and s_free() run on the stack of the thread that blocks,
- * as that thread (I6).
+ * as that thread (usched I6).
  */
 #include "tiny.h"
 

@@ -11,7 +11,7 @@
  * other dispatchers have left. Deep threads leave the lanes that were promised.
  * What the system refuses is refused with the promise; a thread that was
  * promised a lane begins, whatever is refused then. A thread without a promise
- * ends the program. (PV1, PV2 in core/private.h.)
+ * ends the program. (private PV1, PV2.)
  */
 #include "tiny.h"
 #include "grind.h"

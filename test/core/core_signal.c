@@ -3,7 +3,8 @@
 /*
  * core_signal: signals may arrive at any instruction, on the stack of the
  * interrupted code or on an alternate stack, and their handlers may use any
- * amount of it. Nothing that is needed is ever below the stack pointer (I4).
+ * amount of it. Nothing that is needed is ever below the stack pointer
+ * (usched I4).
  */
 #include "shapes.h"
 #include <sys/time.h>

@@ -3,8 +3,9 @@
 /*
  * depth: a thread blocks at any depth, in frames of any shape, while any
  * number of other threads run on its lane. Then it finds every byte of its
- * frames and every register as it left them, at the same addresses (I1, I2, I3,
- * I7). The same holds for a deep thread in its private lane.
+ * frames and every register as it left them, at the same addresses
+ * (usched I1, I2, I3, I7). The same holds for a deep thread in its private
+ * lane.
  */
 #include "shapes.h"
 

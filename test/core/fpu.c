@@ -4,7 +4,8 @@
  * fpu: each thread has floating-point control words of its own (rounding,
  * flushing of denormals, traps). A thread starts with those of the caller of
  * usched_run(). s_next(), s_done() and the caller of usched_run() always have
- * those of the caller; s_alloc() and s_free() have those of the thread (I6).
+ * those of the caller; s_alloc() and s_free() have those of the thread
+ * (usched I6).
  *
  * After usched_share_fp(1) threads that do not change the words have those of
  * its caller, and on x86-64 blocks do not look at them. The hard mode names a

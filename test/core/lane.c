@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* VARIANTS: core */
 /*
- * lane: which lane a thread runs on, and what is copied (I2). A thread that
- * has a lane to itself is never copied; a thread that shares its lane is. A new
- * thread gets the lane that was freed last; if none is free, a lane that was
- * never used; then the first 16 lanes in turn. The scheduler may choose the
+ * lane: which lane a thread runs on, and what is copied (usched I2). A thread
+ * that has a lane to itself is never copied; a thread that shares its lane is.
+ * A new thread gets the lane that was freed last; if none is free, a lane that
+ * was never used; then the first 16 lanes in turn. The scheduler may choose the
  * lane. Below each lane is a page that cannot be accessed.
  */
 #include "tiny.h"

@@ -3,12 +3,13 @@
 /*
  * law_orders: no order of blocks, ends, forgotten threads and trims makes the check
  * of the law accuse a thread, changes what a thread finds on its stack, or
- * leaves a word behind (F1, F2, F4): all short orders for three threads on one
- * lane and on two, by runs and by steps, and long orders at random. A write to
- * the place of a thread that is away and alone is found in each of these states,
- * and any access to a lane that is shut: with the handler of faults the first
- * lanes are (F5), or all with -DUSCHED_LAW_STORM=2. Whether there is that handler
- * is read from the environment with the first lanes, and never again.
+ * leaves a word behind (law F1, F2, F4): all short orders for three threads on
+ * one lane and on two, by runs and by steps, and long orders at random. A write
+ * to the place of a thread that is away and alone is found in each of these
+ * states, and any access to a lane that is shut: with the handler of faults the
+ * first lanes are (law F5), or all with -DUSCHED_LAW_STORM=2. Whether there is
+ * that handler is read from the environment with the first lanes, and never
+ * again.
  */
 #include "check.h"
 #include "usched.h"
@@ -106,9 +107,9 @@ static void look(void)
 	for (i = 1; i <= s.s_lane_nr; i++) {
 		const struct usched_lane *l = &s.s_lane[i];
 
-		CHECK(!l->l_sole || l->l_owner == NULL);		/* F1 */
-		CHECK(!l->l_shut || l->l_sole);				/* F5 */
-		CHECK(l->l_sole || !CHECKED || !is_left(l));		/* F4 */
+		CHECK(!l->l_sole || l->l_owner == NULL);	/* law F1 */
+		CHECK(!l->l_shut || l->l_sole);			/* law F5 */
+		CHECK(l->l_sole || !CHECKED || !is_left(l));	/* law F4 */
 		soles += l->l_sole;
 		shuts += l->l_shut;
 	}

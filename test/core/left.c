@@ -5,9 +5,9 @@
  * left: a longjmp() may leave usched_run() from each call-back, from a
  * thread, and from a handler that has interrupted it. After usched_left() the
  * dispatcher and ustack_self() are right again. The thread that ran has ended;
- * the others go on with all their data (I8). Of nested dispatchers the inner
- * one or both may be left. Without usched_left() the next use of the dispatcher
- * ends the program with a message.
+ * the others go on with all their data (usched I8). Of nested dispatchers the
+ * inner one or both may be left. Without usched_left() the next use of the
+ * dispatcher ends the program with a message.
  */
 #undef _FORTIFY_SOURCE		/* a jump to another lane may go down */
 #include "tiny.h"

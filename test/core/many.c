@@ -2,7 +2,8 @@
 /* VARIANTS: core */
 /*
  * many: 200,000 threads are blocked at once, each several times, and all of
- * them go on with the data that they had (I1, I7). The memory of each is small.
+ * them go on with the data that they had (usched I1, I7). The memory of each is
+ * small.
  */
 #include "tiny.h"
 

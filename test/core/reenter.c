@@ -4,8 +4,8 @@
  * reenter: usched_run() may be entered again when threads are left. With
  * lanes that works from any depth and any native thread. Without lanes it works
  * from the same depth or a shallower one, and elsewhere it dies with a message
- * (I1, I2). A thread may run another dispatcher, and is the running thread
- * again afterwards.
+ * (usched I1, I2). A thread may run another dispatcher, and is the running
+ * thread again afterwards.
  */
 #include "tiny.h"
 #include <pthread.h>

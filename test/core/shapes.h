@@ -8,7 +8,8 @@
  * Every frame on the way down has a struct frame with a pattern of its own,
  * linked by address to the frame above. After each block the whole chain is
  * walked. So a frame that is in another place, or has other contents, is
- * noticed at once (I1, I3). On the way back each shape checks its own data.
+ * noticed at once (usched I1, I3). On the way back each shape checks its own
+ * data.
  */
 
 #include "tiny.h"

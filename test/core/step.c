@@ -3,7 +3,7 @@
 /*
  * step: like core_signal, for each single instruction of a start, a block, a
  * resume, a move to and from a lane, and an end. The processor traps after each
- * instruction, and the handler dirties the stack below (I4).
+ * instruction, and the handler dirties the stack below (usched I4).
  */
 #include "shapes.h"
 

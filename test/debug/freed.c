@@ -8,7 +8,7 @@
  * ran, and its argument. This holds for any caller, and also if many threads
  * were made since. A write to that memory is reported when the memory is used
  * again. A thread that is woken before it is freed is never reported, and its
- * memory is used again. (Cites J1.)
+ * memory is used again. (Cites uobject J1.)
  */
 
 #include "either.h"

@@ -8,7 +8,7 @@
  * has freed the object. Odd uses that are right are not reported: objects on
  * the stack of the thread that runs, in static storage, in memory that is
  * zeroed and used for another object, copies of objects at rest, more locks
- * than a thread has places for. (Cites J1 to J3.)
+ * than a thread has places for. (Cites uobject J1 to J3.)
  */
 #define RR
 #include "either.h"

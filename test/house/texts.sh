@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# texts.sh: a label of a step or an invariant (A1, L1) is defined once in a file.
+# texts.sh: a label of a step or an invariant (A1, L1) is defined once in a file,
+# and has the name of that file before it in comments of others and in documents.
 # Each file that a document names exists.
 # The README of a folder names each file of the folder, and, as what the folder
 # may include, what its files do include. What is planted is found.
@@ -9,96 +10,75 @@ cd "$(dirname "$0")/../.." || exit 1
 . test/run/layout
 . test/run/count
 
-# Prints each label that a comment defines a second time. "X1." at the beginning
-# of a line defines an invariant, and "X1 " behind a tab a step. Elsewhere a
-# label is a reference.
-twice() { # FILE...
+# Prints each label that a file defines a second time, and each label of another
+# file without the name of that file before it, in the same line, as in "park W1"
+# or "park W1, W2 and S3": grep finds these. In a comment "X1." at the beginning of a
+# line defines an invariant, and "X1 " behind a tab a step. In other places, also in
+# documents, a label is a reference.
+labels() { # FILE...
 	awk '
-	FNR == 1 { comment = 0 }
-	/^[ \t]*\/\*/ { comment = 1 }
-	!comment { next }
-	/\*\// { comment = 0 }
-	{
-		line = $0
-		sub(/^[ \t]*\/?\*+ ?/, "", line)
-		if (line ~ /^[A-Z][A-Z]?[0-9]+[.] /)
-			line = "\t" line
-		while (match(line, /\t[A-Z][A-Z]?[0-9]+[.]? /)) {
-			label = substr(line, RSTART + 1, RLENGTH - 1)
-			gsub(/[. ]/, "", label)
-			line = substr(line, RSTART + RLENGTH)
-			if ((FILENAME, label) in at)
-				print FILENAME ":" FNR ": " label \
-					" is also in line " at[FILENAME, label]
-			else
-				at[FILENAME, label] = FNR
-			defined++
-		}
-	}
-	END { if (defined < min) print "only " defined " labels are seen" }' \
-		min="$least" "$@"
-}
-
-# Prints each label that is of another file, without the name of that file before
-# it, as in "park W1" or "park W1, W2 and W4": grep finds these. Each file is given
-# twice: first labels are noted, then uses are looked at, in documents and in
-# comments.
-foreign() { # FILE...
-	awk '
+	BEGIN { named["uts", "T1"]; named["uts", "T5"] }	# trees of that benchmark
 	function stem(path) {
 		sub(/.*\//, "", path)
-		sub(/\.[a-z]*$/, "", path)
+		sub(/[.].*/, "", path)
 		return path
 	}
-	# Notes what a line of a comment defines: see twice().
-	function note(line,	label) {
-		sub(/^[ \t]*\/?\*+ ?/, "", line)
-		if (line ~ /^[A-Z][A-Z]?[0-9]+[.] /)
-			line = "\t" line
-		while (match(line, /\t[A-Z][A-Z]?[0-9]+[.]? /)) {
-			label = substr(line, RSTART + 1, RLENGTH - 1)
-			gsub(/[. ]/, "", label)
-			line = substr(line, RSTART + RLENGTH)
-			defined[label]
-			own[FILENAME, label]
-			named[stem(FILENAME), label]
-			stems[stem(FILENAME)]
+	# Returns the comments of a line, with | behind each.
+	function comments(line,	text, at) {
+		while (at = index(line, comment ? "*/" : "/*")) {
+			if (comment)
+				text = text substr(line, 1, at - 1) " | "
+			line = substr(line, at + 2)
+			comment = !comment
+		}
+		return text (comment ? line : "")
+	}
+	function define(label) {
+		if ((FILENAME, label) in own)
+			print FILENAME ":" FNR ": " label " is also in line " \
+				own[FILENAME, label]
+		else
+			own[FILENAME, label] = FNR
+		stems[stem(FILENAME)]
+		named[stem(FILENAME), label]
+		defined++
+	}
+	function definitions(text) {
+		sub(/^[ \t]*\** ?/, "", text)
+		if (text ~ /^[A-Z][A-Z]?[0-9]+[.] /)
+			text = "\t" text
+		while (match(text, /\t[A-Z][A-Z]?[0-9]+[.]? /)) {
+			define(substr(text, RSTART + 1, RLENGTH - 2 - \
+				(substr(text, RSTART + RLENGTH - 2, 1) == ".")))
+			text = substr(text, RSTART + RLENGTH)
 		}
 	}
-	# Looks at text, where of is the file that the last words have named.
-	function look(text,	word, n, i, w) {
-		gsub(/[^A-Za-z0-9_.\/-]+/, " & ", text)
+	# Looks at each word that is a label. of is the word before the list of labels.
+	function references(text,	word, n, i, w, of, list) {
+		gsub(/[(\t]|[.:;)]( |$)/, " | ", text)
+		gsub(/,/, " , ", text)
+		gsub(/[^A-Za-z0-9_|,-]+/, " ", text)
 		n = split(text, word, / +/)
 		for (i = 1; i <= n; i++) {
 			w = word[i]
-			sub(/[.]$/, "", w)
-			if (w ~ /^([,(*\/`"|]*|and|or|to)$/)
-				continue
-			if (w ~ /^[A-Z][A-Z]?[0-9]+$/ && w in defined) {
-				if (!((of, w) in named) && !((FILENAME, w) in own))
-					print FILENAME ":" FNR ": " w
-				continue
+			if (w ~ /^[A-Z][A-Z]?[0-9][0-9]?$/ && w != "C11") {
+				list = 1
+				if (!((of, w) in named) &&
+				    (of in stems || !((FILENAME, w) in own)))
+					print FILENAME ":" FNR ": " w \
+						" is of another file"
+			} else if (!list || w !~ /^(,|and|or|to)$/) {
+				list = 0
+				of = w
 			}
-			w = stem(w)
-			of = w in stems ? w : ""
 		}
 	}
-	FNR == 1 { pass = ++nr[FILENAME]; comment = 0; of = "" }
-	FILENAME ~ /\.md$/ { if (pass == 2) look($0); next }
-	{
-		text = ""
-		for (line = $0; line != ""; comment = !comment) {
-			at = index(line, comment ? "*/" : "/*")
-			part = at ? substr(line, 1, at - 1) : line
-			line = at ? substr(line, at + 2) : ""
-			if (comment)
-				text = text part (at ? ";" : "")
-			if (!at)
-				break
-		}
-	}
-	pass == 2 { look(text); next }
-	text != "" { note(text) }' "$@"
+	FNR == 1 { pass = ++passes[FILENAME]; comment = 0 }
+	{ text = FILENAME ~ /[.]md$/ ? $0 : comments($0) }
+	pass == 2 { references(text); next }
+	FILENAME !~ /[.]md$/ && text != "" { definitions(text) }
+	END { if (defined < min) print "only " defined " labels are seen" }' \
+		min="$least" "$@" "$@"
 }
 
 # Prints each file in a document that is not in the tree. Those of the guide are
@@ -161,9 +141,9 @@ includes() { # folder
 
 top=$PWD
 folders="core $(echo lib/*/ ext/wrap/ ext/mpi/ | sed 's,/ , ,g; s,/$,,')"
-least=100
-empty 'labels twice' "$(twice usched.[ch] rr.[ch] ll.[ch] \
-	$(find $folders -name '*.[ch]' 2>/dev/null))"
+texts=$(files | grep '\.\([ch]\|cc\|md\)$' | grep -v '^CHANGELOG\|^bench/results/')
+least=300
+empty 'labels' "$(labels $texts)"
 empty 'files that are not there' "$(absent $(files | grep '\.md$' |
 	grep -v 'CHANGELOG\|results'))"
 empty 'files without a word' "$(for folder in $folders include doc bench examples ext/python; do
@@ -173,18 +153,26 @@ empty 'includes' "$(for folder in $folders; do
 		[ ! -e $folder ] || includes $folder
 	done)"
 
-# Planted labels, twice as an invariant, as a step, and as both.
+# Planted labels: twice as an invariant, as a step, and as both; and of another
+# file, with its name and without.
 least=0
-planted() { # how many are found, lines of a comment
+planted() { # how many are found, lines of a comment, and of another file
 	{ echo '/*'; printf "$2"; echo ' */'; } >"$dir/planted.c"
-	[ "$(twice "$dir/planted.c" | wc -l)" = "$1" ] ||
-		empty "planted labels" "not $1 times: $2"
+	{ echo '/*'; printf "$3"; echo ' */'; } >"$dir/other.c"
+	[ "$(labels "$dir/planted.c" "$dir/other.c" | wc -l)" = "$1" ] ||
+		empty "planted labels" "not $1 times: $2$3"
 }
 planted 1 ' * A1. One.\n * A1. Two.\n'
 planted 1 ' *\tA1 one\t\tA2 two\n *\tA3 three\tA2 four\n'
 planted 1 ' *\tA1 one\n * A1. Two.\n'
 planted 0 ' *\tA1 one (A2)\n * A1 comes before A2.\n *\tA2 two\n'
+planted 0 ' * A1. One.\n *\tA2 two\n' ' * So it is planted A2, A1.\n'
+planted 2 ' * A1. One.\n *\tA2 two\n' ' * Planted A1 is in planted.c, as A2 is.\n'
+planted 1 ' * A1. One.\n *\tA2 two\n' ' * planted A1, and by that A2.\n'
+planted 1 ' * A1. One.\n' ' * A1. Not planted A2.\n'
 
+sed 's/(homes W2, /(W2, homes /' HACKING.md >"$dir/HACKING.md"
+empty 'a planted label in a document' "$(labels $texts "$dir/HACKING.md" | wc -l | grep -vx 1)"
 echo '`uchannel.c`' | cat HACKING.md - >"$dir/HACKING.md"
 empty 'a planted name' "$(absent "$dir/HACKING.md" | grep -c uchannel.c |
 	grep -vx 1)"

@@ -6,11 +6,12 @@
  * umem.c is compiled here, alone. Two pools with owners, a shared pool and a
  * stock take and give back blocks of all sizes, in waves: few, then many, then
  * few again. Any pool takes back any block. No block is written by the user of
- * another, and M1 to M4 hold (the test walks all segments). In a second run
- * mmap() and madvise() fail at random. A block is refused only if mmap() has
- * failed meanwhile, and nothing is lost (M5): when all is free again, as much
- * was given back as without failures. Then memory of one size is used again for
- * any other, without another mmap(). At the end nothing is mapped.
+ * another, and segments M1, spans M2, runs M3 and M4 hold (the test walks all
+ * segments). In a second run mmap() and madvise() fail at random. A block is
+ * refused only if mmap() has failed meanwhile, and nothing is lost (umem M5):
+ * when all is free again, as much was given back as without failures. Then
+ * memory of one size is used again for any other, without another mmap(). At
+ * the end nothing is mapped.
  */
 #include "check.h"
 #include <sys/mman.h>
@@ -81,7 +82,7 @@ static void walk_span(const struct umem_span *p, const char *low)
 		CHECK_THAT(((const char *)b - low) / c->c_size, <, p->s_cut);
 	}
 	CHECK(p->s_pages == c->c_pages && p->s_cut <= c->c_nr);
-	CHECK(p->s_used > 0 && p->s_used + nr == p->s_cut);	/* M2 */
+	CHECK(p->s_used > 0 && p->s_used + nr == p->s_cut);	/* spans M2 */
 }
 
 static void walk_segment(struct umem_segment *g, size_t *used, size_t *dirty)
@@ -92,8 +93,8 @@ static void walk_segment(struct umem_segment *g, size_t *used, size_t *dirty)
 	for (i = 0; i < RUN_NR; i += g->g_span[i].s_pages) {
 		struct umem_span *p = &g->g_span[i];
 
-		CHECK(p->s_pages > 0 && i + p->s_pages <= RUN_NR); /* M1 */
-		CHECK(p->s_class != FREE || !was_free);		/* M3 */
+		CHECK(p->s_pages > 0 && i + p->s_pages <= RUN_NR); /* segments M1 */
+		CHECK(p->s_class != FREE || !was_free);		/* runs M3 */
 		was_free = p->s_class == FREE;
 		if (was_free) {
 			*dirty += p->s_used ? p->s_pages : 0;
@@ -122,7 +123,7 @@ static void walk(void)
 		segs += i;
 	}
 	CHECK(used == mem.m_used && dirty == mem.m_dirty && segs == mem.m_segs);
-	CHECK_THAT(dirty, <=, keep(&mem, KEEP));			/* M4 */
+	CHECK_THAT(dirty, <=, keep(&mem, KEEP));		/* runs M4 */
 }
 
 /* Returns a size, mostly small, like that of a slice. */
@@ -151,7 +152,7 @@ static void fill(struct slot *sl)
 	sl->sl_tag   = (unsigned char)check_random(&state);
 	sl->sl_block = o == &pool[POOLS - 1] ? umem_get_shared(o, sl->sl_size) :
 		umem_get(o, sl->sl_size);
-	CHECK(sl->sl_block != NULL || map_fails > fails);	/* M5 */
+	CHECK(sl->sl_block != NULL || map_fails > fails);	/* umem M5 */
 	if (sl->sl_block == NULL)
 		return;
 	CHECK_IS((uintptr_t)sl->sl_block % 16, 0);

@@ -30,8 +30,8 @@ static void *waker(void *arg)
 	for (i = 0; i < ROUNDS; i++) {
 		volatile int spin;
 
-		__atomic_add_fetch(&work, 1, __ATOMIC_SEQ_CST);	/* W1 W2 */
-		mine += upark_wake(&asleep);			/* W3 */
+		__atomic_add_fetch(&work, 1, __ATOMIC_SEQ_CST);	/* park W1, W2 */
+		mine += upark_wake(&asleep);			/* park W3 */
 		for (spin = (int)(check_random(&state) % 64); spin > 0; spin--)
 			;
 	}
@@ -55,16 +55,16 @@ static void sleeper(void)
 		}
 		sleeps++;
 		USCHED_RACE(park_S1);
-		upark_prepare(&asleep);				/* S1 S2 */
+		upark_prepare(&asleep);			/* park S1, S2 */
 		USCHED_RACE(park_S3);
-		if (given() > taken) {				/* S3 */
+		if (given() > taken) {			/* park S3 */
 			if (upark_cancel(&asleep)) {
 				cancels++;
 				continue;
 			}
 			missed++;
 		}
-		upark_sleep(&asleep);				/* S4 */
+		upark_sleep(&asleep);			/* park S4 */
 		CHECK_IS(__atomic_load_n(&asleep, __ATOMIC_RELAXED), 0);
 	}
 }

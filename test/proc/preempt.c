@@ -3,11 +3,12 @@
 /* LIBS: -lm */
 /*
  * preempt: a thread that computes forever does not keep other threads from
- * running. Threads are preempted only in the program's own code (V1), never in
- * libc, in the library or in functions that these call back, nor where they
- * forbid it (V3). Nothing of a thread is lost: registers, control words, errno,
- * memory (V2). PREEMPT_SECONDS in the environment says how long some threads
- * live in libc; with 0, only the most important parts run.
+ * running. Threads are preempted only in the program's own code (upreempt V1),
+ * never in libc, in the library or in functions that these call back, nor where
+ * they forbid it (upreempt V3). Nothing of a thread is lost: registers, control
+ * words, errno, memory (upreempt V2). PREEMPT_SECONDS in the environment says
+ * how long some threads live in libc; with 0, only the most important parts
+ * run.
  */
 #define USCHED_PREEMPT	1
 #include "tiny.h"

@@ -7,7 +7,7 @@
  * Native threads and threads make threads with private stacks, before the start
  * and after it, while the n-th call to the system fails, once or from then on.
  * A maker is refused, or its thread runs on a private stack. In the end all
- * private lanes are free, and none is promised (PV1, PV2 in core/private.h).
+ * private lanes are free, and none is promised (private PV1, PV2).
  */
 #include "either.h"
 #include "fail.h"

@@ -3,7 +3,7 @@
 /* VARIANTS: once */
 
 /*
- * K8 and K9 of stop.h, within ws. The threads of worker 0 yield, so there is a
+ * stop K8 and K9, within ws. The threads of worker 0 yield, so there is a
  * surplus, and the owner passes its checks all the time. The thief would wait
  * for seconds for an answer before it uses force. So if it has taken something
  * in the end, without force, it was answered.

@@ -5,9 +5,10 @@
 /*
  * Tokens go round in a ring of threads, a hop at each wake. In between threads yield,
  * are pinned for a while, and make others, which end at once. Each hop makes the next
- * look of its worker end the trial of its last theft as a failure (J7). So threads are
- * taken and given back all the time: those that run, that wait, that have not begun,
- * in lanes of their own and in shared ones. Each token makes all of its hops.
+ * look of its worker end the trial of its last theft as a failure
+ * (steal_policy J7). So threads are taken and given back all the time: those
+ * that run, that wait, that have not begun, in lanes of their own and in shared
+ * ones. Each token makes all of its hops.
  */
 #include "steal.h"
 #include <stdlib.h>

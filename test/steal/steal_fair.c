@@ -3,7 +3,7 @@
 /* VARIANTS: once */
 
 /*
- * W5 of choose.h, with one worker. The threads of a pair wake each other, and so
+ * choose W5, with one worker. The threads of a pair wake each other, and so
  * one of them is always in the slot. Behind it are threads that were made or
  * displaced (in the deque), that have yielded (in the queue), and pinned
  * threads that have yielded (kept). The n-th thread of a kind runs after n *

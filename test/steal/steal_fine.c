@@ -8,10 +8,10 @@
  * nanoseconds at a time. So there is nearly always a thread that can be taken,
  * and never for long. There are two workers. Of more than WAKES wakes,
  *
- *	- few lead to a stop of the other worker (J1 to J4),
+ *	- few lead to a stop of the other worker (steal_policy J1 to J4),
  *	- few are sent from one worker to the other, after the first part, in
  *	  which the threads are dealt to both: so they have come together,
- *	- few make a system call (J5).
+ *	- few make a system call (steal_policy J5).
  *
  * Few means one in FEW. A thief that takes every thread that it finds stops the
  * owner at each fiftieth wake. Beside programs that compute, workers lose their

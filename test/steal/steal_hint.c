@@ -3,7 +3,7 @@
 /* VARIANTS: once */
 
 /*
- * W9 (homes.h), by which a wake may trust u_sched. Threads of worker 0 block, and
+ * homes W9, by which a wake may trust u_sched. Threads of worker 0 block, and
  * are woken. A pinned thread then keeps worker 0, so worker 1 takes the others.
  * The first that run there look at all, also at those that were taken, and have
  * not run yet. While each thread has a lane to itself, u_sched is right for each

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* steal_hostage: threads behind a thread that computes run (W6, X1), in time. */
+/* steal_hostage: threads behind a thread that computes run, in time. */
 /* VARIANTS: once */
 
 /*
  * A thread keeps its worker until other threads have run that are at home
  * there: woken by it, in the slot; woken from outside, in the inbox; in the
  * queue, after a yield; or not begun. Meanwhile the other workers sleep, or
- * have just found nothing (W6). Or they have threads of their own that run
- * until then, so none of these workers ever sleeps (X1): threads that yield,
- * pinned or not, wake each other, or make tasks. Or there is a chain of such
- * threads, as long as there are workers. Or a thread sleeps, and another worker
- * must run the wheel of its worker. Each part would hang if no worker came.
+ * have just found nothing (search W6). Or they have threads of their own that
+ * run until then, so none of these workers ever sleeps (watch X1): threads that
+ * yield, pinned or not, wake each other, or make tasks. Or there is a chain of
+ * such threads, as long as there are workers. Or a thread sleeps, and another
+ * worker must run the wheel of its worker. Each part would hang if no worker
+ * came.
  */
 #include "steal.h"
 #include "uwait.h"

@@ -7,7 +7,7 @@
  * came. The numbers of the places begin shortly before they wrap. While the
  * same few items are added and taken out in the middle, the ring stays small,
  * although the oldest item never leaves. Each step looks at a bounded number of
- * places. If there is no memory, nothing changes. (Y1 to Y3.)
+ * places. If there is no memory, nothing changes. (pinned_queue Y1 to Y3.)
  */
 #include "check.h"
 

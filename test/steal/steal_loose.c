@@ -10,7 +10,7 @@
  * them have run, which must be elsewhere. In two more parts, threads that can
  * go are behind others that cannot; and a thread is displaced from the slot
  * while its lane is pinned on another worker. Each part would hang if no thief
- * found the threads. (W6, W8.)
+ * found the threads. (search W6, runnable W8.)
  */
 #define USCHED_PREEMPT	1
 #include "steal.h"

@@ -14,8 +14,8 @@
  * them all.
  *
  * Tasks (see TASKS in runnable.h) have memory when they begin, however many there
- * are and whichever worker takes them (W7). No task begins with a wake that was
- * meant for another. Without memory: steal_task.
+ * are and whichever worker takes them (runnable W7). No task begins with a wake
+ * that was meant for another. Without memory: steal_task.
  */
 #include "steal.h"
 #include <limits.h>

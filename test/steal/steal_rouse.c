@@ -10,8 +10,9 @@
  * have come. Here a watch ends only by a wake. So a worker that has put
  * something where it can be taken, or has taken only one of two things, must
  * wake another. Only a worker that naps counts as seeking; it ends its sleep by
- * itself, and that is short (J5). The library believes that there is a cpu for each
- * worker. With fewer, no more workers are woken than there are cpus.
+ * itself, and that is short (steal_policy J5). The library believes that there
+ * is a cpu for each worker. With fewer, no more workers are woken than there
+ * are cpus.
  */
 #include "steal.h"
 #include "system_call.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* steal_task: tasks run once, also if there is no memory (W7). */
+/* steal_task: tasks run once, also if there is no memory (runnable W7). */
 /* VARIANTS: once */
 /* LIBS: @test/run/fail.wrap */
 

@@ -33,7 +33,7 @@ static unsigned opened(unsigned bits)
 	return bits;
 }
 
-/* Between these two steps no other thread may touch the count (W2). */
+/* Between these two steps no other thread may touch the count (homes W2). */
 static int add_slowly(struct uwakes *w, int nr)
 {
 	int was = w->w_count;

@@ -3,9 +3,9 @@
 /* VARIANTS: once */
 
 /*
- * J1 to J7 of steal_policy.h, and the price, one after another, with a clock of the test's own. An
- * owner is its note (drained), its switches, and the time. In some rounds numbers and
- * times wrap.
+ * steal_policy J1 to J7, and the price, one after another, with a clock of the
+ * test's own. An owner is its note (drained), its switches, and the time. In
+ * some rounds numbers and times wrap.
  */
 #include "check.h"
 
@@ -47,7 +47,7 @@ static void passes(unsigned ns)
 	switches += 1 + ns / 100;
 }
 
-/* J1: as long as the note is the same, and there is something to take. */
+/* steal_policy J1: as long as the note is the same, and there is something to take. */
 static void lasts(unsigned at)
 {
 	begin(at);
@@ -66,7 +66,7 @@ static void lasts(unsigned at)
 	CHECK(takes());
 }
 
-/* J2, J3: the owner does not switch. */
+/* steal_policy J2, J3: the owner does not switch. */
 static void stands(unsigned at)
 {
 	begin(at);
@@ -114,7 +114,7 @@ static void theft(unsigned busy, unsigned mail)
 	ws_policy_judge(&h, now, 7 + mail);
 }
 
-/* J4: bad thefts increase patience, up to a bound; good thefts reduce it. */
+/* steal_policy J4: bad thefts increase patience, up to a bound; good thefts reduce it. */
 static void judged(unsigned at)
 {
 	unsigned before;
@@ -160,8 +160,8 @@ static void left_alone(unsigned at)
 }
 
 /*
- * J5: naps become longer, and patience shorter. When all is calm, both are as
- * at first.
+ * steal_policy J5: naps become longer, and patience shorter. When all is calm,
+ * both are as at first.
  */
 static void naps(unsigned at)
 {
@@ -204,7 +204,10 @@ static void window(unsigned nr)
 	(void)ws_policy_stands(&g, switches, now);
 }
 
-/* J1, J6: patience and greed are for threads that are fine, as the last window says. */
+/*
+ * steal_policy J1, J6: patience and greed are for threads that are fine, as the
+ * last window says.
+ */
 static void coarse(unsigned at)
 {
 	unsigned most = WS_POLICY_WINDOW / (WS_POLICY_TIMES * PRICE);
@@ -230,7 +233,7 @@ static void coarse(unsigned at)
 	CHECK(ws_policy_coarse(&h, &g));
 }
 
-/* J6: greed has bounds. */
+/* steal_policy J6: greed has bounds. */
 static void greed(unsigned at)
 {
 	int i;
@@ -246,7 +249,10 @@ static void greed(unsigned at)
 	CHECK_IS(h.h_greed, WS_POLICY_GREED);
 }
 
-/* J7: a theft that makes both slower than the owner alone is bad, though lasting. */
+/*
+ * steal_policy J7: a theft that makes both slower than the owner alone is bad,
+ * though lasting.
+ */
 static void trial(unsigned at)
 {
 	int nr;

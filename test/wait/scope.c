@@ -199,7 +199,7 @@ static void tree(void *arg)
 	uscope_cancel(s);
 	uscope_cancel(inner);
 	CHECK(end(inner) == -ETIMEDOUT && end(s) == -ECANCELED);
-	/* A deadline that is passed down is that of each scope (S5). */
+	/* A deadline that is passed down is that of each scope (uscope S5). */
 	from  = unow();
 	s     = scope(from + 100);
 	inner = scope(from + 101);

@@ -8,9 +8,10 @@
  * nor left once its tick has come, except while a cascade moves nodes. Nodes
  * come in the order of ticks, then of starts. uwheel_next() is never too late,
  * and is after now when nothing is due; uwheel_next_exact() lies between it and
- * the first node. After each operation the invariants W1 to W5 hold. Deadlines are
- * past, equal, near, far, and the largest numbers; time goes forward by small and
- * large steps, and back. Ticks are 1 ns and longer. All levels are used.
+ * the first node. After each operation the invariants wheel W1 to W5 hold.
+ * Deadlines are past, equal, near, far, and the largest numbers; time goes
+ * forward by small and large steps, and back. Ticks are 1 ns and longer. All
+ * levels are used.
  *
  * Then single claims: the edges of 64 bits, each pair of levels, the bound on
  * moves of a take, with stops and starts during the cascade. A node that is due
@@ -27,7 +28,7 @@ static struct uwheel wheel;
 
 static struct timer {
 	struct uwheel_node t_node;
-	uint64_t           t_tick;	/* W1 */
+	uint64_t           t_tick;	/* wheel W1 */
 	uint64_t           t_seq;	/* number of its start */
 	int                t_in;	/* is in the wheel */
 } timer[TIMERS];
@@ -84,7 +85,7 @@ static uint64_t time_of(uint64_t tick)
 
 /* The invariants. */
 
-/* Where a node has to be: W2. Compares digits, not bits. */
+/* Where a node has to be: wheel W2. Compares digits, not bits. */
 static int place(uint64_t tick)
 {
 	int level;
@@ -101,13 +102,13 @@ static void check_node(int i, struct uwheel_node *n)
 	int at = place(t->t_tick);
 
 	CHECK(t->t_in && t->t_tick >= wheel.h_base);
-	CHECK(t->t_tick == round_up(n->n_when) ||	/* W1 */
+	CHECK(t->t_tick == round_up(n->n_when) ||	/* wheel W1 */
 	      (t->t_tick == wheel.h_base && round_up(n->n_when) < t->t_tick));
 	if (i < UWHEEL_SLOTS) {
-		CHECK_IS(at, i);				/* W2 */
+		CHECK_IS(at, i);				/* wheel W2 */
 		used[i / 64]++;
 	} else {
-		CHECK_THAT(at / 64, <, wheel.h_below);		/* W4 */
+		CHECK_THAT(at / 64, <, wheel.h_below);		/* wheel W4 */
 	}
 }
 
@@ -121,7 +122,7 @@ static int check_list(int i)
 	int nr = 0;
 
 	for (;; n = n->n_next) {
-		CHECK_IS(n->n_prev, prev);			/* W5 */
+		CHECK_IS(n->n_prev, prev);			/* wheel W5 */
 		check_node(i, n);
 		CHECK(i == UWHEEL_SLOTS || i >= 64 ||
 		      before < ((struct timer *)n)->t_seq);
@@ -139,7 +140,7 @@ static void check_wheel(void)
 	int i;
 
 	for (i = 0; i < UWHEEL_SLOTS; i++)
-		CHECK((wheel.h_last[i] != NULL) ==		/* W3 */
+		CHECK((wheel.h_last[i] != NULL) ==		/* wheel W3 */
 		      (wheel.h_bits[i / 64] >> i % 64 & 1));
 	for (i = 0; i < UWHEEL_LEVELS; i++)
 		CHECK_IS(wheel.h_bits[i] != 0, wheel.h_levels >> i & 1);

@@ -279,7 +279,7 @@ broken 'P4: it always becomes 0' lock lock.h 's/(int)(was + 1u)/0/'
 broken 'P4: a look at the lock after it is free' lock lock.h \
 	's/^	if (__builtin_expect(was & 1, 0))/	if ((was \& 1) | (l->l_state == 2))/'
 
-# A1 to A3 are those of uwait.c, D1 of timers.h, O1 to O3 of record.h. D2 and D3 are about
+# These are uwait A1 to A3, timers D1, record O1 to O3. timers D2 and D3 are about
 # one native thread: wheel.c tests them. Not needed in any scenario: an order
 # of the claim (record.h says why).
 broken 'A1: a claim is a load and a store' wait uwait.h \
@@ -357,8 +357,8 @@ broken 'a native deadline is forgotten' wait record.h \
 	's/^		else if (left > 0)/		else if (left > -100)/' full
 
 # Errors of the paper of deque.h, and then the orders on which deque.h depends.
-# R3 and A3, which keep the load of an item before the swap, are outside of this
-# model.
+# deque R3 and A3, which keep the load of an item before the swap, are outside of
+# this model.
 broken 'R2 relaxed: the array (Norris and Demsky)' deque deque.h \
 	'/R2 \*/s/_RELEASE/_RELAXED/'
 broken 'A2 relaxed: the array' deque deque.h \
@@ -404,10 +404,10 @@ broken 'Q4: a slot too many' deque deque.h \
 broken 'Q4: room by a d_top that is not yet' deque deque.h \
 	's/^	d->d_seen = .*/	d->d_seen = d->d_bottom;/' full
 
-# Not needed in any scenario, so not here: that K3 acquires (stop.h); that
+# Not needed in any scenario, so not here: that stop K3 acquires; that
 # ws_mail_close() is more than a load and a store, that ws_mail_open() leaves SETTLED,
-# and that a post which finds GONE does not post (mail.h); the orders of N1, N4
-# and ws_seek_unpark() (seek.h).
+# and that a post which finds GONE does not post (mail.h); the orders of seek N1
+# and N4, and of ws_seek_unpark().
 broken 'K1: no light fence' stop stop.h '/ws_fence_light();/d'
 broken 'K4: no heavy fence' stop stop.h '/ws_fence_heavy();/d'
 broken 'K2: no look' stop stop.h \

@@ -145,7 +145,7 @@ static void bare_wake(struct life *l)
 		ready(bare_of(l), l);
 }
 
-/* Blocks. False: there was no memory, and nothing has changed (I5). */
+/* Blocks. False: there was no memory, and nothing has changed (usched I5). */
 static int block(struct bare *b, struct life *l)
 {
 	int rc = ustack_block();

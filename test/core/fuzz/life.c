@@ -92,7 +92,7 @@ void back_to(struct life *l, const struct mark *m)
 	l->l_used  = m->m_used;
 }
 
-/* Checks that each frame has its place and its contents (I1, I3). */
+/* Checks that each frame has its place and its contents (usched I1, I3). */
 static void walk(const struct life *l)
 {
 	const struct link *k = l->l_link;

@@ -5,8 +5,8 @@
  * Threads rethrow what they have caught, in a handler and in a handler in a
  * handler, throw and catch in destructors that run because of an exception, and
  * block everywhere there. Each finds its own exceptions, and nothing is being
- * handled where a thread begins, or a dispatcher runs (Z1): also if a thread
- * moves to another native thread in a handler, aborts there, or runs a
+ * handled where a thread begins, or a dispatcher runs (ucxx Z1): also if a
+ * thread moves to another native thread in a handler, aborts there, or runs a
  * dispatcher there.
  *
  *	cxx		all that; for cxx.sh
@@ -110,7 +110,7 @@ static void thread_main(void *arg)
 		throw mine { id, 0 };
 	} catch (const mine &) {
 		pause_now();
-		ustack_abort();		/* Z1 for those that come */
+		ustack_abort();		/* ucxx Z1 for those that come */
 	}
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * disk.c: a crash leaves what the model of ext/sim/sdisk.c allows (D1 to D5), and
- * each allowed state is left by some seed. A host changes files by one of several
- * scripts, crashes, and looks at what is there. For each script this file lists
- * the states by hand. Another state is a failure, and so is a state that no seed
- * has shown, by usim_sometimes().
+ * disk.c: a crash leaves what the model of ext/sim/sdisk.c allows,
+ * sdisk D1 to D5, and each allowed state is left by some seed. A host changes
+ * files by one of several scripts, crashes, and looks at what is there. For
+ * each script this file lists the states by hand. Another state is a failure,
+ * and so is a state that no seed has shown, by usim_sometimes().
  */
 
 #include "sim.h"

@@ -41,11 +41,12 @@
  * HOSTAGES
  *
  * At times a thread of ws computes until a thread that it has made has joined a
- * third. Both may wait behind it, and must then run on other workers (W6). This
- * is not done with USCHED_DEBUG=yield: W6 exempts pinned threads, and a thread
- * that yields at a point is pinned. Nor is it done where pinned threads lock.
- * They would wait behind the thread that computes, with a lock or their turn to
- * take it. All others, even native threads after ucond_wait(), would wait too.
+ * third. Both may wait behind it, and must then run on other workers
+ * (search W6). This is not done with USCHED_DEBUG=yield: search W6 exempts
+ * pinned threads, and a thread that yields at a point is pinned. Nor is it done
+ * where pinned threads lock. They would wait behind the thread that computes,
+ * with a lock or their turn to take it. All others, even native threads after
+ * ucond_wait(), would wait too.
  *
  * SHARED THINGS
  *

@@ -150,14 +150,14 @@ static bool look(struct proc *p)
 			return true;
 		if (stopped())
 			return false;
-		upark_prepare(&p->p_asleep);			/* S1 S2 */
-		if ((!uinbox_empty(&p->p_inbox) || stopped()) &&	/* S3 */
+		upark_prepare(&p->p_asleep);		/* park S1, S2 */
+		if ((!uinbox_empty(&p->p_inbox) || stopped()) &&	/* idle S3 */
 		    upark_cancel(&p->p_asleep)) {
 			model_pause(1);
 			continue;
 		}
 		if (!p->p_deadline)
-			uidle_sleep(&s.idle, s.nr, &p->p_asleep);	/* S4 */
+			uidle_sleep(&s.idle, s.nr, &p->p_asleep);	/* idle S4 */
 		else if (!doze_busy(p)) {
 			p->p_deadline = 0;
 			p->p_runs = 1;
@@ -372,11 +372,11 @@ static void virtual(int nr)
 			run_virtual(p);
 			continue;
 		}
-		upark_prepare(&p->p_asleep);			/* S1 S2 */
-		if ((is_due(p) || stopped()) &&			/* S3 */
+		upark_prepare(&p->p_asleep);		/* park S1, S2 */
+		if ((is_due(p) || stopped()) &&		/* idle S3 */
 		    upark_cancel(&p->p_asleep))
 			continue;
-		sleep_virtual(p);				/* S4 */
+		sleep_virtual(p);			/* idle S4 */
 	}
 }
 

@@ -52,14 +52,14 @@ static void sleeper(int work)
 			continue;
 		}
 		s.sleeps++;
-		upark_prepare(&s.asleep);			/* S1 S2 */
-		if (!uinbox_empty(&s.inbox) &&			/* S3 */
+		upark_prepare(&s.asleep);		/* park S1, S2 */
+		if (!uinbox_empty(&s.inbox) &&		/* park S3 */
 		    upark_cancel(&s.asleep)) {
 			s.sleeps--;
 			model_pause(1);
 			continue;
 		}
-		upark_sleep(&s.asleep);				/* S4 */
+		upark_sleep(&s.asleep);			/* park S4 */
 	}
 }
 
@@ -96,23 +96,23 @@ static void sleeper_by(int work)
 			continue;
 		}
 		s.sleeps++;
-		upark_prepare(&s.asleep);			/* S1 S2 */
-		if (!uinbox_empty(&s.inbox) &&			/* S3 */
+		upark_prepare(&s.asleep);		/* park S1, S2 */
+		if (!uinbox_empty(&s.inbox) &&		/* park S3 */
 		    upark_cancel(&s.asleep)) {
 			s.sleeps--;
 			model_pause(3);
 			continue;
 		}
 		if (upark_by(&s.asleep, FD))
-			fd_sleep();				/* S4 */
+			fd_sleep();			/* park S4 */
 		s.sleeps -= upark_cancel(&s.asleep);
 	}
 }
 
 static void give(int who, int nr)
 {
-	uinbox_post(&s.inbox, &s.node[nr]);			/* W1 W2 */
-	if (upark_wake(&s.asleep))				/* W3 */
+	uinbox_post(&s.inbox, &s.node[nr]);		/* park W1, W2 */
+	if (upark_wake(&s.asleep))			/* park W3 */
 		s.wakes[who]++;
 }
 

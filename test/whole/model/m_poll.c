@@ -84,7 +84,7 @@ static void ready(struct worker *me, struct thread *t)
 		p->p_runs |= bit;
 		return;
 	}
-	__atomic_fetch_or(&p->p_posted, bit, __ATOMIC_SEQ_CST);	/* W1 */
+	__atomic_fetch_or(&p->p_posted, bit, __ATOMIC_SEQ_CST);	/* park W1 */
 	uidle_wake(&s.idle, &p->p_asleep);
 }
 
@@ -206,7 +206,7 @@ static bool begins(const struct worker *p)
 		begin();
 		return true;
 	}
-	if (!usource_join(&s.source))				/* Y1 */
+	if (!usource_join(&s.source))				/* source Y1 */
 		return false;
 	s.guests++;
 	return true;
@@ -272,13 +272,13 @@ static struct uwait_source *sources(const struct worker *p)
 
 static void park(struct worker *p)
 {
-	upark_prepare(&p->p_asleep);				/* S1 S2 */
-	if ((posted(p) != 0 || stopped()) &&			/* S3 */
+	upark_prepare(&p->p_asleep);				/* park S1, S2 */
+	if ((posted(p) != 0 || stopped()) &&			/* park S3 */
 	    upark_cancel(&p->p_asleep))
 		return;
-	if (uidle_enter(&s.idle, s.workers))			/* Z1 */
+	if (uidle_enter(&s.idle, s.workers))			/* source Z1 */
 		MUST(over());
-	usource_sleep(sources(p), &p->p_asleep, UNEVER);	/* Z2 to Z5 */
+	usource_sleep(sources(p), &p->p_asleep, UNEVER);	/* source Z2 to Z5 */
 	(void)uidle_awake(&s.idle, &p->p_asleep);
 }
 
@@ -291,7 +291,7 @@ static void worker(int nr)
 		model_turn(1);
 		take_posted(p);
 		if (p->p_runs != 0) {
-			usource_look(sources(p), p);		/* F1 to F3 */
+			usource_look(sources(p), p);	/* source F1 to F3 */
 			i = __builtin_ctz((unsigned)p->p_runs);
 			p->p_runs &= p->p_runs - 1;
 			run(p, &s.thread[i]);

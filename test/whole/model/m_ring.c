@@ -41,13 +41,13 @@ static void reads(void)
 	uint64_t begin = uring_begin(head, ROOM, 0), word[ROOM][2];
 	uint64_t n, whole;
 
-	for (n = begin; n < head; n++) {				/* R2 */
+	for (n = begin; n < head; n++) {			/* vring R2 */
 		word[n - begin][0] = __atomic_load_n(
 			&s.at[n % ROOM].ve_word[0], __ATOMIC_RELAXED);
 		word[n - begin][1] = __atomic_load_n(
 			&s.at[n % ROOM].ve_word[1], __ATOMIC_RELAXED);
 	}
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);			/* R3 */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);		/* vring R3 */
 	whole = uring_whole(begin, head, ROOM,
 			    __atomic_load_n(&s.head.vr_head, __ATOMIC_RELAXED));
 	MUST(whole >= begin && whole <= head);

@@ -89,35 +89,35 @@ static void give(int i)
 {
 	s.data[i] = 5;
 	s.given[i] = 1;
-	__atomic_store_n(&s.there[i], 1, __ATOMIC_RELEASE);	/* G1 */
-	if (ws_seek_must_wake(&s.seek))				/* G2 G3 */
-		rouse();					/* G4 */
+	__atomic_store_n(&s.there[i], 1, __ATOMIC_RELEASE);	/* seek G1 */
+	if (ws_seek_must_wake(&s.seek))				/* seek G2, G3 */
+		rouse();					/* seek G4 */
 }
 
 /* Workers. */
 
 static void park(struct worker *w, bool doze)
 {
-	upark_prepare(&w->p_asleep);				/* S1 */
-	ws_seek_park(&s.seek);					/* N4 */
-	if ((stopped() || (ws_seek_few(&s.seek) && somebody_has_work())) && /* N5 */
+	upark_prepare(&w->p_asleep);				/* park S1 */
+	ws_seek_park(&s.seek);					/* seek N4 */
+	if ((stopped() || (ws_seek_few(&s.seek) && somebody_has_work())) && /* seek N5 */
 	    upark_cancel(&w->p_asleep))
 		;
 	else if (doze)
 		(void)uidle_doze(&s.idle, s.nr, &w->p_asleep, 1);
 	else
-		uidle_sleep(&s.idle, s.nr, &w->p_asleep);	/* N6 */
+		uidle_sleep(&s.idle, s.nr, &w->p_asleep);	/* seek N6 */
 	ws_seek_unpark(&s.seek);
 }
 
 /* Sleeps for a while. No wake is needed to end it. */
 static void nap(struct worker *w)
 {
-	upark_prepare(&w->p_asleep);				/* S1 */
-	if (stopped() && upark_cancel(&w->p_asleep))		/* S3 */
+	upark_prepare(&w->p_asleep);				/* park S1 */
+	if (stopped() && upark_cancel(&w->p_asleep))		/* park S3 */
 		return;
 	if (__atomic_add_fetch(&s.idle, 1, __ATOMIC_SEQ_CST) == s.nr)
-		upark_futex_wake(&s.idle);			/* D1 */
+		upark_futex_wake(&s.idle);			/* idle D1 */
 	if (__atomic_load_n(&w->p_asleep, __ATOMIC_SEQ_CST) != 0)
 		uidle_wake(&s.idle, &w->p_asleep);
 }
@@ -127,13 +127,13 @@ static bool seek_and_nap(struct worker *w)
 {
 	bool got, more;
 
-	ws_seek_begin(&s.seek);					/* N1 */
-	got = take(w);						/* N2 */
+	ws_seek_begin(&s.seek);					/* seek N1 */
+	got = take(w);						/* seek N2 */
 	if (!got && !stopped()) {
 		nap(w);
 		got = take(w);
 	}
-	more = ws_seek_end(&s.seek) && somebody_has_work();	/* N3 N7 */
+	more = ws_seek_end(&s.seek) && somebody_has_work();	/* seek N3, N7 */
 	if (!got && !stopped())
 		park(w, false);
 	else if (more)
@@ -149,9 +149,9 @@ static bool seek(struct worker *w, bool doze)
 		park(w, doze);
 		return false;
 	}
-	ws_seek_begin(&s.seek);					/* N1 */
-	got = take(w);						/* N2 */
-	more = ws_seek_end(&s.seek) && somebody_has_work();	/* N3 N7 */
+	ws_seek_begin(&s.seek);					/* seek N1 */
+	got = take(w);						/* seek N2 */
+	more = ws_seek_end(&s.seek) && somebody_has_work();	/* seek N3, N7 */
 	if (!got && !stopped())
 		park(w, doze);
 	else if (more)

@@ -174,7 +174,7 @@ static void release(struct uwait *w)
 
 static void post(struct worker *p, struct uwait *w)
 {
-	uwait_post(&p->p_base, w);			/* H2 */
+	uwait_post(&p->p_base, w);			/* uwait H2 */
 	(void)upark_wake(&p->p_asleep);
 }
 
@@ -188,7 +188,7 @@ static void arrive(struct worker *p, struct uwait *w)
 {
 	MUST(__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == UWAIT_CLAIMED);
 	MUST(home() == number(p));
-	uwait_arrived(w);				/* H4 */
+	uwait_arrived(w);				/* uwait H4 */
 	if (uwakes_add(&s.thread.t_wakes, 1))
 		p->p_runs = 1;
 }
@@ -380,11 +380,11 @@ static void rest(struct worker *p)
 		model_pause(1);
 		return;
 	}
-	upark_prepare(&p->p_asleep);			/* S1 S2 */
-	if ((uwait_posted(&p->p_base) || has_ended()) &&	/* S3 */
+	upark_prepare(&p->p_asleep);			/* park S1, S2 */
+	if ((uwait_posted(&p->p_base) || has_ended()) &&	/* park S3 */
 	    upark_cancel(&p->p_asleep))
 		return;
-	upark_sleep(&p->p_asleep);			/* S4 */
+	upark_sleep(&p->p_asleep);			/* park S4 */
 }
 
 static void processor_of(void (*f)(struct worker *p))
@@ -455,7 +455,7 @@ static void claims(struct uwait **queue, int result, int *count)
 	ulock_get(&s.lock);
 	w = *queue;
 	*queue = NULL;
-	if (w != NULL && !uwait_claim(w))		/* H1 */
+	if (w != NULL && !uwait_claim(w))		/* uwait H1 */
 		w = NULL;
 	ulock_put(&s.lock);
 	if (w == NULL)

@@ -7,7 +7,7 @@
  * switch finds it. So unless another worker looks twice, all workers sleep or
  * wait forever, which the checker reports. The others sleep, and keep watch; or
  * are woken, and compute as well; or run threads that yield, so that they never
- * sleep. (X1, X2.)
+ * sleep. (watch X1, X2.)
  *
  * The four headers are the real code. look_around(), seek(), park(), doze(),
  * is_stuck() and remember_switches() repeat what ws.c does. Time is not part of
@@ -79,10 +79,10 @@ static bool take(void)
 /* The worker runs two threads that yield by turns, so it never searches. */
 static void look_around(void)
 {
-	if (ws_is_watched(&s.watch) || !ws_watch_due(&s.watch))	/* U5 U6 */
+	if (ws_is_watched(&s.watch) || !ws_watch_due(&s.watch))	/* watch U5, U6 */
 		return;
-	(void)take();						/* U7 */
-	remember_switches();					/* U8 */
+	(void)take();						/* watch U7 */
+	remember_switches();					/* watch U8 */
 }
 
 /* Sleeping. */
@@ -94,10 +94,10 @@ static bool called(void)
 
 static void doze(void)
 {
-	remember_switches();					/* U2 */
-	if (!uidle_doze(&s.idle, 3, &s.asleep, 1))		/* U3 */
+	remember_switches();					/* watch U2 */
+	if (!uidle_doze(&s.idle, 3, &s.asleep, 1))		/* watch U3 */
 		(void)ws_watch_due(&s.watch);
-	ws_watch_end(&s.watch);					/* U4 */
+	ws_watch_end(&s.watch);					/* watch U4 */
 }
 
 static void park(void)
@@ -107,9 +107,9 @@ static void park(void)
 	if (called() && upark_cancel(&s.asleep))
 		;
 	else if (s.joins) {
-		ws_watch_join(&s.watch);			/* U1 */
+		ws_watch_join(&s.watch);			/* watch U1 */
 		doze();
-	} else if (ws_watch_begin(&s.watch))			/* U1 */
+	} else if (ws_watch_begin(&s.watch))			/* watch U1 */
 		doze();
 	else
 		uidle_sleep(&s.idle, 3, &s.asleep);
@@ -121,7 +121,7 @@ static void seek(void)
 	bool got;
 
 	ws_seek_begin(&s.seek);
-	got = take();						/* U4 */
+	got = take();						/* watch U4 */
 	if (!got)
 		remember_switches();
 	(void)ws_seek_end(&s.seek);

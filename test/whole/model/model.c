@@ -79,9 +79,9 @@
  * Load buffering is not explored: a load that returns a store that comes later
  * in the execution. Compilers and machines keep control and data dependencies,
  * so this cannot happen where a branch or an address depends on the load. That
- * is so for all loads in our headers but one: a steal loads the item (deque.h),
- * and R3 and A3 there keep this load before the compare-and-swap. So R3 and A3
- * are not tested here.
+ * is so for all loads in our headers but one: a steal loads the item. The
+ * orders deque R3 and A3 keep this load before the compare-and-swap, and are
+ * not tested here.
  *
  * futex(2): the wait may read an old value, but none older than any wake before
  * it knew. As many waits as the scenario says (m_spurious) may return for no

@@ -8,9 +8,9 @@
 /*
  * Lua keeps addresses of the C stack on the heap. There is a jmp_buf for each
  * pcall() and each resume, to which error() jumps. Such an address is valid
- * whenever its thread runs, as the slice is where it was (I1). All jumps go up
- * the stack of the running thread, between frames that are in its slice, so
- * they pass the checks of a fortified longjmp(), too. String functions build
+ * whenever its thread runs, as the slice is where it was (usched I1). All jumps
+ * go up the stack of the running thread, between frames that are in its slice,
+ * so they pass the checks of a fortified longjmp(), too. String functions build
  * their results in buffers on the C stack, which point to themselves. A
  * lua_State has no lock: it belongs to one thread. Lua has no state outside of
  * it.

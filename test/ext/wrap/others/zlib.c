@@ -10,8 +10,8 @@
  * points. The state that zlib keeps of a stream (z_stream.state) points back to
  * the z_stream. In all but old versions each call compares that pointer with
  * its argument, and refuses a stream at another address with Z_STREAM_ERROR. So
- * if a slice did not come back to its place (I1), the next call would fail;
- * moved() shows that.
+ * if a slice did not come back to its place (usched I1), the next call would
+ * fail; moved() shows that.
  *
  * Every other thread also gives zlib memory on its stack (struct arena). Then
  * the window, hash chains and trees, some 10 KiB full of pointers to each

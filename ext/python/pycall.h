@@ -66,7 +66,7 @@ PyObject *call_converters(PyObject *self, PyObject *none);
 
 extern PyTypeObject function_type, port_type;
 
-/* Python's get_address(): the address in an object of another library. */
+/* _address_of() of _function.py: the address in an object of another library. */
 extern PyObject *address_of;
 
 /* pysee.c */

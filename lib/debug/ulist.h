@@ -35,7 +35,7 @@
  *	usched: list: 101 threads are left, and none can be woken
  *	thread 0x7f52a4404000 first(0x1): waits: mutex 0x55d0 (lock_b),
  *	held by 0x7f52a4404040, 12 ms
- *		#0 0x55d034 u_lock+0x6e (program+0x2034)
+ *		#0 0x55d034 umutex_lock_slow+0x6e (program+0x2034)
  *		#1 0x55d012 first+0x23 (program+0x1012)
  *		and 99 more like it, 3 ms to 12 ms
  *	thread 0x7f52a4404040 second(0x2) "writer": waits: wake, 12 ms

@@ -225,7 +225,8 @@
 /*
  * Flags in u_len. SHORT: the buffer lacks prologue words (core/buffer.h).
  * COUNTED: blocks are counted, of a thread in a private lane (core/private.h).
- * Lengths are multiples of 8, and schedulers see no flags: buffer_size().
+ * Lengths are multiples of 8, and schedulers see no flags, except in s_again(), whose
+ * thread keeps its buffer: buffer_size().
  */
 #define SHORT		4
 #define COUNTED		1

@@ -148,7 +148,8 @@ typedef void uproc_fresh(void *arg, const struct ustack *t, unsigned tasks);
  */
 struct uproc_ops {
 	/* The call-backs of each dispatcher (usched.h). One that is NULL is as in rr;
-	 * s_alloc and s_free are always those of uproc.c. */
+	 * s_alloc and s_free are always those of uproc.c. s_done and s_again count
+	 * and free threads: only schedulers of this library have their own. */
 	struct usched op_sched;
 	/* Puts t, which can run, where it runs soon; NULL: in the queue. */
 	void (*op_soon)(struct uproc *p, struct uproc_thread *t);

@@ -99,13 +99,17 @@ void ws_post(struct ws_thread *thread)
 	post_node(ws_home(t), t);
 }
 
-/* The s_wake(): wakes a thread. The worker of the caller may be one of another set. */
-static void wake(struct usched *s, struct ustack *u)
+/* Returns the worker of the native thread that calls. NULL: it has none. */
+static struct ws_worker *native_worker(void)
 {
-	struct ws_worker *w = (struct ws_worker *)uproc_native();
-	struct uproc_thread *t = (struct uproc_thread *)u;
+	struct uproc *p = uproc_native();
 
-	(void)s;
+	return p != NULL && p->p_set == set ? (struct ws_worker *)p : NULL;
+}
+
+/* Wakes t. w: the worker of the caller, outside of its section, or NULL. */
+static void wake_from(struct ws_worker *w, struct uproc_thread *t)
+{
 	if (w == NULL || ws_home(t) != w) {
 		ws_post((struct ws_thread *)t);
 		return;
@@ -122,15 +126,26 @@ static void wake(struct usched *s, struct ustack *u)
 		ws_leave(w);
 }
 
+/* The s_wake(). A worker may be inside its section: in s_next(), where timers fire. */
+static void wake(struct usched *s, struct ustack *u)
+{
+	struct ws_worker *w = native_worker();
+
+	(void)s;
+	if (w != NULL && w->w_gate.g_stop.k_in)
+		w = NULL;
+	wake_from(w, (struct uproc_thread *)u);
+}
+
 /* The worker may still be inside its section. */
 void ws_wake_slow(struct ws_thread *t)
 {
-	struct uproc *p = uproc_here(set);
+	struct ws_worker *w = (struct ws_worker *)uproc_here(set);
 
-	if (p != NULL)
-		ws_leave((struct ws_worker *)p);
+	if (w != NULL)
+		ws_leave(w);
 	if (!inherited(&t->s_thread))
-		wake(NULL, &t->s_thread.t_stack);
+		wake_from(w, &t->s_thread);
 }
 
 /* Making threads. */
@@ -403,14 +418,6 @@ static int complete_here(struct ws_worker *w, struct uwait *r)
 	else
 		ws_leave(w);
 	return true;
-}
-
-/* Returns the worker of the native thread that calls. NULL: it has none. */
-static struct ws_worker *native_worker(void)
-{
-	struct uproc *p = uproc_native();
-
-	return p != NULL && p->p_set == set ? (struct ws_worker *)p : NULL;
 }
 
 /* Ends the wait of r, which the caller has claimed. Any thread. */

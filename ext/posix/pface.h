@@ -15,6 +15,7 @@
 #endif
 #define USCHED_PREEMPT	1	/* these files leave no mark: see uproc.h */
 #include "uself.h"
+#include "compiler.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -46,8 +47,6 @@
 
 /* Before a function that ext/sim/ has, too: a program that links both gets that. */
 #define SIM_FIRST	__attribute__((weak))
-
-#define HIDDEN		__attribute__((visibility("hidden")))
 
 /* Names the function of libc; REAL(f) calls it. */
 #define NATIVE(name)	\

@@ -9,6 +9,8 @@
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #define NOINLINE	__attribute__((noinline))
 #define ALWAYS_INLINE	inline __attribute__((always_inline))
+#define NORETURN	__attribute__((noreturn))
+#define HIDDEN		__attribute__((visibility("hidden")))
 #if defined(USCHED_HARD)
 #define HARD		1
 #else

@@ -5,11 +5,10 @@
 #define USLICE_H
 
 #include "usched.h"
+#include "compiler.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-#define USLICE_HIDDEN	__attribute__((visibility("hidden")))
 
 /* What a slice holds depends on the switch: as usched_kind in usched.h. */
 USCHED_STAYS static const char *const uslice_kind = USCHED_KIND_PORTABLE;
@@ -28,50 +27,50 @@ static inline int uslice_is_new(const struct ustack *u)
 }
 
 /* Tells whether u runs, or runs a dispatcher, on this native thread. */
-USLICE_HIDDEN int usched_runs(const struct ustack *u);
+HIDDEN int usched_runs(const struct ustack *u);
 
 /*
  * Returns the bytes of the slice of u, which must not be running; 0 if u is new
  * or has ended. Unless to is NULL, copies the whole slice there, as it would
  * lie in its lane.
  */
-USLICE_HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
+HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
 
 /* Returns how many bytes are copied when u, which is blocked, moves. */
-USLICE_HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
+HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
 
 /* Returns the lane of the next new thread, unless what it runs decides that. */
-USLICE_HIDDEN int usched_lane_next(const struct usched *s);
+HIDDEN int usched_lane_next(const struct usched *s);
 
 /*
  * Writes the name of the function at an address to text; "": it has none, or
  * there are no names (usched_name_by()). Signal handlers.
  */
-USLICE_HIDDEN void usched_name(char *text, size_t size, const void *at);
+HIDDEN void usched_name(char *text, size_t size, const void *at);
 
 /*
  * Writes to text what u has done, which runs and has faulted at this address,
  * with this context of a handler. NULL: no thread runs there. 0: unknown. Signal
  * handlers.
  */
-USLICE_HIDDEN int usched_explain(const struct ustack *u, uintptr_t at,
-				 const void *context, char *text, size_t size);
+HIDDEN int usched_explain(const struct ustack *u, uintptr_t at,
+			  const void *context, char *text, size_t size);
 
 /*
  * Gives this native thread an alternate stack for handlers of faults, and
  * returns that. NULL: it has an alternate stack already, which then serves, too;
  * or there is no memory, and a fault has no message.
  */
-USLICE_HIDDEN void *usched_alternate_begin(void);
+HIDDEN void *usched_alternate_begin(void);
 
 /* Takes away what usched_alternate_begin() has returned. */
-USLICE_HIDDEN void usched_alternate_end(void *alternate);
+HIDDEN void usched_alternate_end(void *alternate);
 
 /* Returns whether the nr-th private lane, from 1, was promised to its thread. */
-USLICE_HIDDEN int usched_lane_promised(const struct usched_private *p, int nr);
+HIDDEN int usched_lane_promised(const struct usched_private *p, int nr);
 
 /* Takes the lane of u, which begins, if what it runs decides that, or returns 0. */
-USLICE_HIDDEN int usched_lane_for(struct usched *s, const struct ustack *u);
+HIDDEN int usched_lane_for(struct usched *s, const struct ustack *u);
 
 /* The same for u, which is new, and about to begin. */
 static inline void uslice_lane(struct usched *s, struct ustack *u)
@@ -81,9 +80,9 @@ static inline void uslice_lane(struct usched *s, struct ustack *u)
 }
 
 /* The machine: see usched.c. usched_resume_at() is its usched_resume(). */
-USLICE_HIDDEN int usched_save(void (*f)(char *sp, void *arg), void *arg);
-USLICE_HIDDEN void usched_launch(char *bottom, void (*f)(void *), void *arg);
-USLICE_HIDDEN __attribute__((noreturn)) void usched_resume_at(char *sp, int rc);
+HIDDEN int usched_save(void (*f)(char *sp, void *arg), void *arg);
+HIDDEN void usched_launch(char *bottom, void (*f)(void *), void *arg);
+HIDDEN __attribute__((noreturn)) void usched_resume_at(char *sp, int rc);
 
 /*
  * A running thread at one moment: its registers by their numbers in DWARF (on
@@ -104,7 +103,7 @@ struct utrace_moment {
  * needed that is unknown. Returns how many there are, as ustack_trace(); 0 in
  * the middle of a switch; -ENOMEM, -ENOSYS. Any native thread.
  */
-USLICE_HIDDEN int utrace_moment(struct utrace_moment *m, void **pc, int nr);
+HIDDEN int utrace_moment(struct utrace_moment *m, void **pc, int nr);
 
 /* The address that seems to call s_alloc() and s_free() in a block. */
 #if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)

@@ -4,6 +4,8 @@
 #ifndef USYMBOL_H
 #define USYMBOL_H
 
+#include "compiler.h"
+
 #include <stddef.h>
 
 /*
@@ -13,25 +15,24 @@
  * "name+0x1c (program+0x115c)". Not in a signal handler, since it takes a lock
  * of the loader, and maps files. Any native thread. Returns text.
  */
-__attribute__((visibility("hidden")))
-const char *usymbol_name(char *text, size_t size, const void *at, int where);
+HIDDEN const char *usymbol_name(char *text, size_t size, const void *at,
+				int where);
 
 /*
  * Writes the name of the function at this address to text, or "". As
  * usymbol_name(), but it asks no loader and takes no lock. Any native thread, a
  * signal handler, too.
  */
-__attribute__((visibility("hidden")))
-void usymbol_function(char *text, size_t size, const void *at);
+HIDDEN void usymbol_function(char *text, size_t size, const void *at);
 
 /*
  * Around each question to the loader: a fork waits meanwhile, since locks of
  * the loader stay taken in the child.
  */
-__attribute__((visibility("hidden"))) void usymbol_ask(void);
-__attribute__((visibility("hidden"))) void usymbol_asked(void);
+HIDDEN void usymbol_ask(void);
+HIDDEN void usymbol_asked(void);
 
 /* Unmaps the files that were mapped. */
-__attribute__((visibility("hidden"))) void usymbol_end(void);
+HIDDEN void usymbol_end(void);
 
 #endif /* USYMBOL_H */

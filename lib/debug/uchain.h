@@ -21,12 +21,12 @@
 #include "uslice.h"
 
 /* Puts k, with its call-back, in front of all others. s_next is set. */
-USLICE_HIDDEN void uchain_add(struct usched *s, struct usched_link *k,
-			      struct ustack *(*next)(struct usched *s,
-						     struct usched_link *k));
+HIDDEN void uchain_add(struct usched *s, struct usched_link *k,
+		       struct ustack *(*next)(struct usched *s,
+					      struct usched_link *k));
 
 /* Takes k out. */
-USLICE_HIDDEN void uchain_remove(struct usched *s, struct usched_link *k);
+HIDDEN void uchain_remove(struct usched *s, struct usched_link *k);
 
 /* Returns the link of s with this call-back, or NULL. */
 static inline void *uchain_of(const struct usched *s,

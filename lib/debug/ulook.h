@@ -4,6 +4,8 @@
 #ifndef ULOOK_H
 #define ULOOK_H
 
+#include "compiler.h"
+
 #include <stddef.h>
 
 #define ULOOK_PCS	64		/* addresses of a look */
@@ -31,21 +33,19 @@ struct ulook {
  * signal is sent, and no system call of the thread ends. Takes up to 0.2 s. Any
  * other native thread; not in a signal handler.
  */
-__attribute__((visibility("hidden")))
-void ulook(struct ulook *l, long native, const char *low, const char *bottom);
+HIDDEN void ulook(struct ulook *l, long native, const char *low,
+		  const char *bottom);
 
 /*
  * Writes "in poll()", as the kernel names the call; "in call 7", "in a call",
  * "in the kernel", or "" if the thread runs. Returns text.
  */
-__attribute__((visibility("hidden")))
-const char *ulook_says(const struct ulook *l, char text[ULOOK_TEXT]);
+HIDDEN const char *ulook_says(const struct ulook *l, char text[ULOOK_TEXT]);
 
 /*
  * Copies nob bytes of this process, which may be unmapped. Returns how many; 0:
  * none, or the system does not copy.
  */
-__attribute__((visibility("hidden")))
-size_t ulook_copy(void *to, const void *from, size_t nob);
+HIDDEN size_t ulook_copy(void *to, const void *from, size_t nob);
 
 #endif /* ULOOK_H */

@@ -23,8 +23,6 @@
 
 UPREEMPT_NEVER;
 
-#define HIDDEN	__attribute__((visibility("hidden")))
-
 /*
  * A task, two cache lines: a million of them wait in the queue. The second line
  * is all 0 unless t_more is set. So few tasks need it.

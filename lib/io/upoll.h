@@ -5,6 +5,7 @@
 #define UPOLL_H
 
 #include "uio.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -33,7 +34,7 @@ struct upoll_begun {
 enum { UPOLL_AGAIN = 2, UPOLL_FIRST };
 
 /* Until a wait that did not arm is ended, at the latest; in ns. Tests change it. */
-extern utime_ns upoll_second __attribute__((visibility("hidden")));
+extern HIDDEN utime_ns upoll_second;
 
 /* Begins to wait until fd may be ready: UREAD, UWRITE or both. Threads only. */
 struct upoll_begun upoll_begin(int fd, int what, utime_ns until, int how);

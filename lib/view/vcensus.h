@@ -11,10 +11,10 @@
  * Takes a census. self: the view that calls, or NULL. patience: ns until threads
  * that run must have given way. Any native thread.
  */
-USLICE_HIDDEN void uview_census_take(struct uview_view *self, long patience);
+HIDDEN void uview_census_take(struct uview_view *self, long patience);
 
 /* Answers a reader that has asked for a census. */
-USLICE_HIDDEN void uview_census_answer(struct uview_view *v, unsigned ask);
+HIDDEN void uview_census_answer(struct uview_view *v, unsigned ask);
 
 /* Does so, if a reader has asked since. */
 static inline void uview_census_ask(struct uview_view *v)

@@ -5,11 +5,10 @@
 #define UVIEW_COPY_H
 
 #include "format.h"
+#include "compiler.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#define UVIEW_HIDDEN	__attribute__((visibility("hidden")))
 
 /* Where a file is: in this process, or a descriptor. */
 struct uview_source {
@@ -23,9 +22,9 @@ struct uview_source {
  * the clock of this machine is that of the records. NULL, and *why says why, if
  * the file is none of a recorder, or torn, or there is no memory. Any thread.
  */
-UVIEW_HIDDEN struct uview_file *uview_copy(const struct uview_source *source,
-					   bool lives, size_t *size,
-					   const char **why);
+HIDDEN struct uview_file *uview_copy(const struct uview_source *source,
+				     bool lives, size_t *size,
+				     const char **why);
 
 /* Returns the entries of a part of a copy. */
 static inline void *uview_part_at(const struct uview_file *copy,
@@ -42,7 +41,7 @@ static inline struct uview_record *uview_records(const struct uview_file *copy,
 }
 
 /* Returns the name nr of a copy, and its length in *len: no zero ends it. */
-UVIEW_HIDDEN const char *uview_name_text(const struct uview_file *copy,
-					 unsigned nr, unsigned *len);
+HIDDEN const char *uview_name_text(const struct uview_file *copy,
+				   unsigned nr, unsigned *len);
 
 #endif /* UVIEW_COPY_H */

@@ -7,12 +7,12 @@
 #include "vtap.h"
 
 /* Makes the file, and sets what uview_all says of it. Returns 0, or -errno. */
-USLICE_HIDDEN int uview_file_open(void);
+HIDDEN int uview_file_open(void);
 
 /* Says that the process ends, and removes the file, unless it is to stay. */
-USLICE_HIDDEN void uview_file_close(void);
+HIDDEN void uview_file_close(void);
 
 /* Maps memory over file, whose descriptor is closed. In a child of fork(). */
-USLICE_HIDDEN void uview_file_leave(struct uview_file *file);
+HIDDEN void uview_file_leave(struct uview_file *file);
 
 #endif /* UVIEW_FILE_H */

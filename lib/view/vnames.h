@@ -13,18 +13,18 @@
 #include "uslice.h"
 
 /* Makes tables for a file whose header and parts are set. 0, -ENOMEM. */
-USLICE_HIDDEN int uview_names_init(struct uview_file *file);
+HIDDEN int uview_names_init(struct uview_file *file);
 
 /* The name of what is at this address: a function, a place in code, an object. */
-USLICE_HIDDEN unsigned uview_name(enum uview_name_kind kind, const void *at);
+HIDDEN unsigned uview_name(enum uview_name_kind kind, const void *at);
 
 /* A name that is this text. */
-USLICE_HIDDEN unsigned uview_text(const char *text);
+HIDDEN unsigned uview_text(const char *text);
 
 /* The stack of a thread of function f: nr return addresses, innermost first. */
-USLICE_HIDDEN unsigned uview_stack(unsigned f, void *const *pc, int nr);
+HIDDEN unsigned uview_stack(unsigned f, void *const *pc, int nr);
 
 /* Makes the lock new, in a child of fork(). */
-USLICE_HIDDEN void uview_names_renew(void);
+HIDDEN void uview_names_renew(void);
 
 #endif /* UVIEW_NAMES_H */

@@ -10,21 +10,21 @@
 struct uview_range { uintptr_t c_from, c_size; };
 
 /* Variables of the program. */
-extern USLICE_HIDDEN struct uview_range uview_data;
+extern HIDDEN struct uview_range uview_data;
 
 /* Notes where code and data are. At the start. */
-USLICE_HIDDEN void uview_code_find(void);
+HIDDEN void uview_code_find(void);
 
 /*
  * Returns the stack of u, which is blocked, 0: unknown. may_walk: not only if it
  * was seen before. Owner of the tap only.
  */
-USLICE_HIDDEN unsigned uview_stack_of(struct uview_tap *a,
+HIDDEN unsigned uview_stack_of(struct uview_tap *a,
 		const struct usched *s, const struct ustack *u, bool may_walk);
 
 /* Names a function that is not in place i of the cache. */
-USLICE_HIDDEN unsigned uview_function_new(struct uview_tap *a, unsigned i,
-					  void (*f)(void *));
+HIDDEN unsigned uview_function_new(struct uview_tap *a, unsigned i,
+				   void (*f)(void *));
 
 /* Returns the name of the function of u. Owner of the tap only. */
 static inline unsigned uview_function_of(struct uview_tap *a,

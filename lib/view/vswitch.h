@@ -9,13 +9,13 @@
 struct uself_block;
 
 /* Lets all dispatchers that begin from now on have a view. */
-USLICE_HIDDEN void uview_switches_start(void);
+HIDDEN void uview_switches_start(void);
 
 /* The link of a view, by which uchain_of() finds it. */
-USLICE_HIDDEN struct ustack *uview_next(struct usched *s, struct usched_link *k);
+HIDDEN struct ustack *uview_next(struct usched *s, struct usched_link *k);
 
 /* Records the name of u, whose block b is. */
-USLICE_HIDDEN void uview_named(struct uview_tap *a, uint64_t time,
+HIDDEN void uview_named(struct uview_tap *a, uint64_t time,
 		const struct ustack *u, const struct uself_block *b);
 
 #endif /* UVIEW_SWITCH_H */

@@ -86,7 +86,7 @@ struct uview_all {
 	bool               v_keeps;	/* the file stays after exit() */
 };
 
-extern USLICE_HIDDEN struct uview_all uview_all;
+extern HIDDEN struct uview_all uview_all;
 
 /*
  * The tap of this native thread, while it records. By default, a compiler finds a
@@ -97,18 +97,18 @@ extern USLICE_HIDDEN struct uview_all uview_all;
 #else
 #define UVIEW_TLS	"local-exec"
 #endif
-extern USLICE_HIDDEN __thread __attribute__((tls_model(UVIEW_TLS)))
+extern HIDDEN __thread __attribute__((tls_model(UVIEW_TLS)))
 	struct uview_tap *uview_here;
 
 /* Begins to record on this native thread; 2^log records. NULL: it cannot. */
-USLICE_HIDDEN struct uview_tap *uview_tap_begin(int log);
-USLICE_HIDDEN void uview_tap_end(struct uview_tap *a);
+HIDDEN struct uview_tap *uview_tap_begin(int log);
+HIDDEN void uview_tap_end(struct uview_tap *a);
 
 /* Writes down both clocks. Owner only, while it is busy. */
-USLICE_HIDDEN void uview_clock_put(struct uview_tap *a);
+HIDDEN void uview_clock_put(struct uview_tap *a);
 
 /* Forgets the taps of the parent, in a child of fork(). */
-USLICE_HIDDEN void uview_taps_renew(void);
+HIDDEN void uview_taps_renew(void);
 
 static inline struct uview_ring *uview_ring_nth(unsigned nr)
 {

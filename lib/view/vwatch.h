@@ -7,10 +7,10 @@
 #include "vtap.h"
 
 /* Lets waits and processors report from now on. */
-USLICE_HIDDEN void uview_watch_start(void);
+HIDDEN void uview_watch_start(void);
 
 /* Records for native threads that have a tap. Any native thread. */
-USLICE_HIDDEN void uview_note(unsigned kind, unsigned arg, const void *at,
-			      unsigned id);
+HIDDEN void uview_note(unsigned kind, unsigned arg, const void *at,
+		       unsigned id);
 
 #endif /* UVIEW_WATCH_H */

@@ -20,8 +20,6 @@
 
 UPREEMPT_NEVER;
 
-#define UCHAN_HIDDEN	__attribute__((visibility("hidden")))
-
 #define UNIT		8u	/* of ln_value, and of values in a record */
 
 enum { RECEIVERS, SENDERS };
@@ -213,7 +211,7 @@ static void ring_get(struct uchan *c, void *v)
 }
 
 /* Returns the result for a channel that is closed, or freed. */
-UCHAN_HIDDEN int uchan_closed(const struct uchan *c);
+HIDDEN int uchan_closed(const struct uchan *c);
 
 /*
  * Receives a value if there is one. *claimed: a record to be completed after the
@@ -296,6 +294,6 @@ static ALWAYS_INLINE int pass_locked(struct uchan *c, void *v, bool send)
  * Ends the part of l in c, unless the record was claimed through l. The last
  * that leaves a channel that was freed frees its memory: uchan C6.
  */
-UCHAN_HIDDEN void uchan_leave(struct uchan *c, struct link *l);
+HIDDEN void uchan_leave(struct uchan *c, struct link *l);
 
 #endif /* UCHAN_INSIDE_H */

@@ -26,8 +26,6 @@
 
 UPREEMPT_NEVER;
 
-#define USYNC_HIDDEN	__attribute__((visibility("hidden")))
-
 #if !defined(LOCKS_LOG)
 #define LOCKS_LOG	8
 #endif
@@ -35,7 +33,7 @@ UPREEMPT_NEVER;
 #define NATIVE	1u		/* a bit of an owner */
 
 /* The address of this is what stands for the native thread. */
-extern __thread char usync_here[2] USYNC_HIDDEN;
+extern __thread char usync_here[2] HIDDEN;
 
 /* Does what the function in usync.c does, without a call. */
 extern __inline__ __attribute__((gnu_inline)) const void *usync_native(void)
@@ -69,7 +67,7 @@ struct usync_wait {
 struct usync_lock {
 	struct ulock s_lock;
 } __attribute__((aligned(64)));
-extern struct usync_lock usync_locks[1 << LOCKS_LOG] USYNC_HIDDEN;
+extern struct usync_lock usync_locks[1 << LOCKS_LOG] HIDDEN;
 #else
 #define usync_locks	USYNC_LOCKS
 #endif
@@ -151,8 +149,8 @@ static inline struct usync_wait *take_first(struct usync_wait **first)
 }
 
 /* Takes all out. Returns those that still wait, claimed, linked by z_next. */
-USYNC_HIDDEN struct usync_wait *usync_take_all(struct usync_wait **first,
-					       unsigned *nr);
+HIDDEN struct usync_wait *usync_take_all(struct usync_wait **first,
+					 unsigned *nr);
 
 static inline void complete_all(struct usync_wait *list, int result)
 {
@@ -191,7 +189,7 @@ static inline void hint(struct usync *y, unsigned of)
 }
 
 /* Says whether threads wait. Caller holds the lock. */
-USYNC_HIDDEN void usync_set_queued(struct usync *y);
+HIDDEN void usync_set_queued(struct usync *y);
 
 static inline int busy(const struct usync *y)
 {
@@ -217,12 +215,12 @@ static inline void wait_init(struct usync_wait *z, const struct usync *y)
  * Makes a record for a wait that is necessary, or sets *rc. Out of line, as
  * callers try again after a wait: they must not keep the address of errno.
  */
-USYNC_HIDDEN struct usync_wait *usync_wait_make(const struct usync *y,
-						struct uwait_kind *kind,
-						utime_ns until, int *rc);
+HIDDEN struct usync_wait *usync_wait_make(const struct usync *y,
+					  struct uwait_kind *kind,
+					  utime_ns until, int *rc);
 
 /* Takes z out if it still is in the ring of y; y exists only then: usync N2. */
-USYNC_HIDDEN void usync_give_up(struct usync *y, struct usync_wait *z);
+HIDDEN void usync_give_up(struct usync *y, struct usync_wait *z);
 
 /* Waits until z, in the ring of y, is completed. Frees z. */
 static inline int wait_for(struct usync *y, struct usync_wait *z,
@@ -255,23 +253,22 @@ static inline unsigned passes(const struct usync_wait *z)
  * Spins while another processor may clear these bits. Returns whether they are
  * clear. Does so seldom if that was in vain before.
  */
-USYNC_HIDDEN bool usync_spin(struct usync *y, unsigned bits,
-			     const void *const *owner);
+HIDDEN bool usync_spin(struct usync *y, unsigned bits,
+		       const void *const *owner);
 
 /* Leaves y to the others, as they were faster, and returns its state. */
-USYNC_HIDDEN unsigned usync_collide(const struct usync *y);
+HIDDEN unsigned usync_collide(const struct usync *y);
 
 /* umutex.c describes these steps, which waits for a condition take, too. */
-USYNC_HIDDEN bool umutex_take(struct umutex *m, bool woken, bool may_spin);
-USYNC_HIDDEN bool umutex_put(struct umutex *m, struct usync_wait *z,
-			     bool woken);
-USYNC_HIDDEN int  umutex_wait(struct umutex *m, struct usync_wait **at,
-			      utime_ns until);
+HIDDEN bool umutex_take(struct umutex *m, bool woken, bool may_spin);
+HIDDEN bool umutex_put(struct umutex *m, struct usync_wait *z, bool woken);
+HIDDEN int  umutex_wait(struct umutex *m, struct usync_wait **at,
+			utime_ns until);
 
 /* urw.c describes these. */
-USYNC_HIDDEN bool urw_read_put(struct urw *l, struct usync_wait *z, bool again);
-USYNC_HIDDEN bool urw_write_put(struct urw *l, struct usync_wait *z);
-USYNC_HIDDEN int  urw_wait_for(struct urw *l, struct usync_wait *z,
-			       utime_ns until, struct usync_wait **first);
+HIDDEN bool urw_read_put(struct urw *l, struct usync_wait *z, bool again);
+HIDDEN bool urw_write_put(struct urw *l, struct usync_wait *z);
+HIDDEN int  urw_wait_for(struct urw *l, struct usync_wait *z,
+			 utime_ns until, struct usync_wait **first);
 
 #endif /* USYNC_INSIDE_H */

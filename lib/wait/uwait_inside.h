@@ -16,8 +16,6 @@
 
 UPREEMPT_NEVER;
 
-#define UWAIT_HIDDEN	__attribute__((visibility("hidden")))
-
 /* The clock: utime.c. */
 struct utime_clock {
 	int      c_virtual;
@@ -26,22 +24,22 @@ struct utime_clock {
 	uint64_t c_seed;
 };
 
-extern struct utime_clock utime_clock UWAIT_HIDDEN;
+extern struct utime_clock utime_clock HIDDEN;
 
 /*
  * Earlier than any deadline of the program, or of its life before an exec: half
  * of the time since the start of the machine; or the start of virtual time.
  */
-extern utime_ns utime_earliest UWAIT_HIDDEN;
+extern utime_ns utime_earliest HIDDEN;
 
 /* Sleeps natively until a point in time. 0; -ENOSYS under virtual time. */
-UWAIT_HIDDEN int utime_native_sleep(utime_ns until);
+HIDDEN int utime_native_sleep(utime_ns until);
 
 /* The operations of the bases of plain dispatchers: uplain.c. */
-extern const struct uwait_ops uwait_plain_ops UWAIT_HIDDEN;
+extern const struct uwait_ops uwait_plain_ops HIDDEN;
 
 /* Makes the base of s, which is plain, and has none. NULL: no memory. */
-UWAIT_HIDDEN struct uwait_base *uwait_plain_base(struct usched *s);
+HIDDEN struct uwait_base *uwait_plain_base(struct usched *s);
 
 /* A plain dispatcher has a base from its first deadline or source on. */
 static inline const struct uwait_ops *ops_of(const struct usched *s)
@@ -56,6 +54,6 @@ static inline struct uwait_base *base_of(struct usched *s)
 }
 
 /* Takes what was posted to b, and brings it home. Owner only. */
-UWAIT_HIDDEN void uwait_take_posted(struct uwait_base *b);
+HIDDEN void uwait_take_posted(struct uwait_base *b);
 
 #endif /* UWAIT_INSIDE_H */

@@ -288,7 +288,7 @@ static void compare_trace(const struct plan *p, void **pc, int nr)
 static void whole(const struct ustack *u)
 {
 #if defined(__x86_64__) && !defined(USCHED_PORTABLE)
-	extern const char usched_bottom[] USLICE_HIDDEN;
+	extern const char usched_bottom[] HIDDEN;
 	static uintptr_t words[8192];
 	ptrdiff_t nob = usched_slice(u, NULL);
 

@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOINLINE	__attribute__((noinline))
 #define AT_ONCE		4096	/* bytes of a message; the rest follows */
 
 enum { TAG, TAG_REST };

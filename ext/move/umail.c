@@ -44,7 +44,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOINLINE	__attribute__((noinline))
 #define PARTNERS_FEW	8
 #define NONE		(-1)
 

@@ -55,7 +55,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NOINLINE	__attribute__((noinline))
 #define BUFFER		((size_t)1 << 20)
 
 /* What a file has, behind the program. */

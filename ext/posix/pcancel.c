@@ -46,7 +46,7 @@ static bool is_strange(const struct pthread_face *t)
 /* The end of a thread before its return. */
 
 /* Runs the next clean-up handler of t, the caller, which then unwinds on. */
-static _Noreturn void jump(struct pthread_face *t)
+static NORETURN void jump(struct pthread_face *t)
 {
 	cleanup *c = t->p_cleanups;
 
@@ -88,7 +88,7 @@ extern __typeof__(_Unwind_ForcedUnwind) _Unwind_ForcedUnwind
 	__attribute__((weak));
 
 /* Goes on with pthreads E1. */
-static _Noreturn void unwind(struct pthread_face *t)
+static NORETURN void unwind(struct pthread_face *t)
 {
 	memset(&t->p_unwinds, 0, sizeof t->p_unwinds);
 	if (_Unwind_ForcedUnwind != NULL)
@@ -96,7 +96,7 @@ static _Noreturn void unwind(struct pthread_face *t)
 	jump(t);
 }
 
-static _Noreturn void leave_with(struct pthread_face *t, void *result)
+static NORETURN void leave_with(struct pthread_face *t, void *result)
 {
 	t->p_exits  = true;
 	t->p_points = 0;
@@ -105,7 +105,7 @@ static _Noreturn void leave_with(struct pthread_face *t, void *result)
 	unwind(t);
 }
 
-_Noreturn void FACE(pthread_exit)(void *result)
+NORETURN void FACE(pthread_exit)(void *result)
 {
 	struct pthread_face *t = pface_self();
 
@@ -158,7 +158,7 @@ void FACE(__pthread_unregister_cancel)(cleanup *c)
 		cleanup_out(c);
 }
 
-_Noreturn void FACE(__pthread_unwind_next)(cleanup *c)
+NORETURN void FACE(__pthread_unwind_next)(cleanup *c)
 {
 	struct pthread_face *t = pface_self();
 

@@ -47,7 +47,7 @@
 #define RESULT(type)	((type (*)(TYPES))f)(VALUES)
 
 /* The function may have waited, and gone on in another native thread. */
-static __attribute__((noinline)) short errno_now(void)
+static NOINLINE short errno_now(void)
 {
 	__asm__ volatile("");
 	return (short)errno;

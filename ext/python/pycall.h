@@ -12,8 +12,7 @@
 #include <stdbool.h>
 
 #include "uengine.h"
-
-#define HIDDEN	__attribute__((visibility("hidden")))
+#include "compiler.h"
 
 /* A file calls functions of the sections above its own. pymodule.c calls all. */
 

@@ -5,6 +5,7 @@
 #define SIM_H
 
 #include "usim.h"
+#include "compiler.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -247,20 +248,17 @@ extern struct rr_thread  *sim_judge;
 void             sim_story(const struct sim_host *h, const char *format, ...)
 			__attribute__((format(printf, 2, 3)));
 void             sim_crash(struct sim_host *h, utime_ns down, const char *why);
-void             sim_exit(struct sim_boot *b, int status)
-			__attribute__((noreturn));
+void             sim_exit(struct sim_boot *b, int status) NORETURN;
 /* Does the same, but flushes no streams. */
-void             sim_end(struct sim_boot *b, int status)
-			__attribute__((noreturn));
-void             sim_too_busy(void) __attribute__((noreturn));
+void             sim_end(struct sim_boot *b, int status) NORETURN;
+void             sim_too_busy(void) NORETURN;
 /* Ends the process of the run. */
-void             sim_quit(void) __attribute__((noreturn));
+void             sim_quit(void) NORETURN;
 /* Runs one seed in this process, and ends the process. */
 void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
-			 bool story) __attribute__((noreturn));
+			 bool story) NORETURN;
 /* Does the same for real. */
-void             sim_run_real(usim_setup *setup, uint64_t seed)
-			__attribute__((noreturn));
+void             sim_run_real(usim_setup *setup, uint64_t seed) NORETURN;
 
 /* stime.c: events, and the time of a run. */
 
@@ -317,7 +315,7 @@ static inline struct sim_boot *sim_self(void)
 /* Makes a thread of a host. NULL: there is no memory. */
 struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
 /* Keeps the caller, whose boot is dead. */
-void             sim_freeze(void) __attribute__((noreturn));
+void             sim_freeze(void) NORETURN;
 void             sim_wait_ended(const struct uwait *w);
 
 /* schance.c: chance, and the hash of a run. */

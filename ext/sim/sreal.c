@@ -153,7 +153,7 @@ static int removed(const char *path, const struct stat *s, int type, struct FTW 
 	return remove(path);
 }
 
-static __attribute__((noreturn)) void child(usim_setup *setup, uint64_t seed)
+static NORETURN void child(usim_setup *setup, uint64_t seed)
 {
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
 		_exit(3);

@@ -104,8 +104,8 @@ static void hush(void)
 		_exit(3);
 }
 
-static __attribute__((noreturn)) void child(usim_setup *setup, uint64_t seed,
-					    uint64_t mask, bool story)
+static NORETURN void child(usim_setup *setup, uint64_t seed, uint64_t mask,
+			   bool story)
 {
 	struct itimerval t = { .it_value = { PATIENCE, 0 } };
 

@@ -355,7 +355,7 @@ static void world_make(usim_setup *setup, uint64_t seed, bool story)
 	uwait_watch_add(&watch);
 }
 
-static __attribute__((noreturn)) void world_run(void)
+static NORETURN void world_run(void)
 {
 	sim_judge = rr_thread_init(judge, NULL);
 	if (sim_judge == NULL || rr_start() != 0)

@@ -82,7 +82,7 @@ static inline void uslice_lane(struct usched *s, struct ustack *u)
 /* The machine: see usched.c. usched_resume_at() is its usched_resume(). */
 HIDDEN int usched_save(void (*f)(char *sp, void *arg), void *arg);
 HIDDEN void usched_launch(char *bottom, void (*f)(void *), void *arg);
-HIDDEN __attribute__((noreturn)) void usched_resume_at(char *sp, int rc);
+HIDDEN NORETURN void usched_resume_at(char *sp, int rc);
 
 /*
  * A running thread at one moment: its registers by their numbers in DWARF (on

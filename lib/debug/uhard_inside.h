@@ -42,7 +42,6 @@
 
 /* Sanitizers must not instrument functions that run between two stacks. */
 #define UNCHECKED	USAN_UNCHECKED
-#define NORETURN	__attribute__((noreturn))
 
 /* Records of dispatchers that need no malloc(). */
 #define FEW		16

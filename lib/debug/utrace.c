@@ -92,7 +92,6 @@ int utrace_moment(struct utrace_moment *m, void **pc, int nr)
 #define ROOM		((size_t)USCHED_GUARD)
 /* A walk does not return as it was called, so sanitizers must not follow it. */
 #define UNCHECKED	__attribute__((no_sanitize("address", "thread")))
-#define NORETURN	__attribute__((noreturn))
 
 struct walk {
 	char     *w_top;	/* of the copy */

@@ -94,7 +94,6 @@ UPREEMPT_NEVER;
 #define SHARED	16	/* lanes that are shared if threads outnumber lanes */
 #define MARGIN	1024	/* between the slice and the frames that copy it */
 #define SPARE	8192	/* of a lane, for the frames below a slice */
-#define UNCHECKED __attribute__((no_sanitize("address", "thread")))
 
 struct usched *umove_sched;
 

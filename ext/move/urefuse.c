@@ -39,8 +39,6 @@
 
 UPREEMPT_NEVER;
 
-#define UNCHECKED __attribute__((no_sanitize("address", "thread")))
-
 static uintptr_t libs_low, libs_high;	/* machine code of all libraries */
 static unsigned long long loaded;	/* counts libraries */
 

@@ -11,6 +11,19 @@
 #define ALWAYS_INLINE	inline __attribute__((always_inline))
 #define NORETURN	__attribute__((noreturn))
 #define HIDDEN		__attribute__((visibility("hidden")))
+/*
+ * For functions that run between two stacks, or look at poisoned memory:
+ * sanitizers cannot follow them. For clang's thread sanitizer "no" is not
+ * enough: it still counts calls.
+ */
+#define UNCHECKED	__attribute__((no_sanitize("address", "thread")))
+#if defined(__has_attribute)
+#if __has_attribute(disable_sanitizer_instrumentation)
+#undef  UNCHECKED
+#define UNCHECKED	__attribute__((no_sanitize("address", "thread"), \
+				       disable_sanitizer_instrumentation))
+#endif
+#endif
 #if defined(USCHED_HARD)
 #define HARD		1
 #else

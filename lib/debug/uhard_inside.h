@@ -40,9 +40,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sanitizers must not instrument functions that run between two stacks. */
-#define UNCHECKED	USAN_UNCHECKED
-
 /* Records of dispatchers that need no malloc(). */
 #define FEW		16
 /* Threads that a message names: the others, it counts. */

@@ -61,6 +61,8 @@
  * clock for all calls would hide the races of the program.
  */
 
+#include "compiler.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -88,19 +90,10 @@
 
 /*
  * Functions that call these functions are not instrumented, and neither are
- * these functions, inlined there. Clang's thread sanitizer needs a second
- * attribute.
+ * these functions, inlined there.
  */
-#define USAN_UNCHECKED	__attribute__((no_sanitize("address", "thread")))
-#if defined(__has_attribute)
-#if __has_attribute(disable_sanitizer_instrumentation)
-#undef  USAN_UNCHECKED
-#define USAN_UNCHECKED	__attribute__((no_sanitize("address", "thread"), \
-				       disable_sanitizer_instrumentation))
-#endif
-#endif
 #define USAN_INLINE	static inline __attribute__((always_inline, unused)) \
-			USAN_UNCHECKED
+			UNCHECKED
 
 /* Mach-O cannot ask for what may be nowhere (core/base.h). */
 #if defined(__ELF__)

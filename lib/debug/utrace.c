@@ -90,8 +90,6 @@ int utrace_moment(struct utrace_moment *m, void **pc, int nr)
  * Scratch below the copy: for the unwinder, the dynamic linker, and handlers.
  */
 #define ROOM		((size_t)USCHED_GUARD)
-/* A walk does not return as it was called, so sanitizers must not follow it. */
-#define UNCHECKED	__attribute__((no_sanitize("address", "thread")))
 
 struct walk {
 	char     *w_top;	/* of the copy */

@@ -57,8 +57,8 @@ struct stuck {
 	struct stuck_wait       st_owner[STUCK_OWNERS];
 };
 
-__attribute__((no_sanitize("address", "thread")))
-bool uproc_is_thread(const struct uproc_set *set, const void *block, size_t size)
+UNCHECKED bool uproc_is_thread(const struct uproc_set *set, const void *block,
+			       size_t size)
 {
 	const struct ustack *u = block;
 	size_t at, least = set->set_ops.op_thread;
@@ -73,9 +73,8 @@ bool uproc_is_thread(const struct uproc_set *set, const void *block, size_t size
 }
 
 /* Returns whether a block is a thread of the set that is blocked. */
-__attribute__((no_sanitize("address", "thread")))
-static bool stuck_is_blocked(const struct uproc_set *set, const void *block,
-			     size_t size)
+static UNCHECKED bool stuck_is_blocked(const struct uproc_set *set,
+				       const void *block, size_t size)
 {
 	const struct ustack *u = block;
 
@@ -84,9 +83,8 @@ static bool stuck_is_blocked(const struct uproc_set *set, const void *block,
 }
 
 /* Returns whether a block is a thread of the set that waits. */
-__attribute__((no_sanitize("address", "thread")))
-static bool stuck_is_thread(const struct uproc_set *set, const void *block,
-			    size_t size)
+static UNCHECKED bool stuck_is_thread(const struct uproc_set *set,
+				      const void *block, size_t size)
 {
 	const struct uwait_ops *ops;
 
@@ -100,8 +98,7 @@ static bool stuck_is_thread(const struct uproc_set *set, const void *block,
  * Returns whether u, a thread that moves and is blocked, was woken, and its node
  * not posted.
  */
-__attribute__((no_sanitize("address", "thread")))
-static bool stuck_in_vain(const struct ustack *u)
+static UNCHECKED bool stuck_in_vain(const struct ustack *u)
 {
 	const struct uwakes *k = &((const struct uproc_thread *)u)->t_wakes;
 
@@ -137,9 +134,8 @@ static bool stuck_see(const struct uwait *w, struct uwait_seen *v)
 		w->w_state == UWAIT_WAITS;
 }
 
-__attribute__((no_sanitize("address", "thread")))
-bool uproc_is_record(const struct uproc_set *set, const void *block, size_t size,
-		     struct uwait_seen *v)
+UNCHECKED bool uproc_is_record(const struct uproc_set *set, const void *block,
+			       size_t size, struct uwait_seen *v)
 {
 	const struct uwait *w = block;
 	size_t thread;

@@ -60,8 +60,8 @@ static NOINLINE unsigned stack_new(struct uview_tap *a, const struct ustack *u)
 }
 
 /* Returns a hash of the words that point to code. Most do not. */
-__attribute__((no_sanitize("address", "thread")))
-static inline uint64_t hash_of(const uintptr_t *at, size_t nr, uint64_t hash)
+static inline UNCHECKED uint64_t hash_of(const uintptr_t *at, size_t nr,
+					 uint64_t hash)
 {
 	uintptr_t from = code[0].c_from, size = code[0].c_size;
 	uintptr_t from1 = code[1].c_from, size1 = code[1].c_size;

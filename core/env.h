@@ -198,7 +198,7 @@ static void env_lacked_say(void)
 
 	if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
 		return;
-	for (i = 0; i < sizeof env_lacked / sizeof *env_lacked; i++) {
+	for (i = 0; i < sizeof env_lacked / sizeof env_lacked[0]; i++) {
 		value = getenv(env_lacked[i].a_name);
 		if (value != NULL && *value != 0 && strcmp(value, "0") != 0 &&
 		    !env_is_there(env_lacked[i].a_name))

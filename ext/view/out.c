@@ -64,7 +64,7 @@ static const char *reason_text(unsigned reason)
 		"wake", "wait", "wake", "yielded", "ended", "new", "runs"
 	};
 
-	return reason < sizeof text / sizeof *text ? text[reason] : "?";
+	return reason < sizeof text / sizeof text[0] ? text[reason] : "?";
 }
 
 /* Writes for what a thread waits. */

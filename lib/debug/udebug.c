@@ -14,7 +14,7 @@
  * Where one of these is missing, the others are switched on. An empty value is
  * none (env E1).
  */
-__attribute__((constructor)) static void begin(void)
+static __attribute__((constructor)) void begin(void)
 {
 	const char *words = getenv("USCHED_DEBUG");
 

@@ -126,7 +126,7 @@ static const char *name_of(long nr)
 	char text[24];
 
 	(void)snprintf(text, sizeof text, "%ld", nr);
-	for (c = calls; c < calls + sizeof calls / sizeof *calls; c++) {
+	for (c = calls; c < calls + sizeof calls / sizeof calls[0]; c++) {
 		if (strcmp(c->c_nr, text) == 0)
 			return c->c_name;
 	}

@@ -36,9 +36,9 @@
 #if defined(USCHED_NAMES)
 #define STUCK_NAMES	1
 #else
-#pragma weak usymbol_name
-#pragma weak usymbol_end
-#pragma weak usymbol_function
+extern __typeof__(usymbol_name) usymbol_name __attribute__((weak));
+extern __typeof__(usymbol_end) usymbol_end __attribute__((weak));
+extern __typeof__(usymbol_function) usymbol_function __attribute__((weak));
 #define STUCK_NAMES	(usymbol_name != NULL)
 #endif
 

@@ -119,7 +119,7 @@ unsigned uwait_random(unsigned nr)
 /* Calls that were named, each with the function of its thread (atomic). */
 static uintptr_t named[32];
 
-__attribute__((constructor)) static void time_begins(void)
+static __attribute__((constructor)) void time_begins(void)
 {
 	utime_earliest = unow() / 2;
 }
@@ -135,7 +135,7 @@ static bool name_once(const char *call)
 
 	if (u != NULL)
 		who += (uintptr_t)ustack_f(u->u_f, u->u_arg);
-	for (i = 0; i < sizeof named / sizeof *named; i++) {
+	for (i = 0; i < sizeof named / sizeof named[0]; i++) {
 		was = 0;
 		if (__atomic_compare_exchange_n(&named[i], &was, who, false,
 				__ATOMIC_RELAXED, __ATOMIC_RELAXED))

@@ -175,7 +175,7 @@ static NOINLINE int stop(void)
 
 int umove_point(void)
 {
-	return __builtin_expect(saving.sv_on, 0) ? stop() : 0;
+	return unlikely(saving.sv_on) ? stop() : 0;
 }
 
 bool umove_saving(void)

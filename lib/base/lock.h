@@ -45,6 +45,7 @@
 
 #include "usched.h"
 #include "private/fence.h"
+#include "compiler.h"
 #include "park.h"
 
 #include <stdint.h>
@@ -151,7 +152,7 @@ void ulock_get_slow(struct ulock *l)
 
 static __inline__ void ulock_get(struct ulock *l)
 {
-	if (!__builtin_expect(ulock_try(l), 1))
+	if (!likely(ulock_try(l)))
 		ulock_get_slow(l);
 }
 
@@ -174,7 +175,7 @@ static __inline__ void ulock_put(struct ulock *l)
 	__atomic_store_n(&l->l_state, 0, ULOCK_ORDER(__ATOMIC_RELEASE)); /* P1 */
 	ULOCK_FENCE(light);					/* P2 */
 	was = __atomic_load_n(place, ULOCK_ORDER(__ATOMIC_RELAXED)); /* P3 */
-	if (__builtin_expect(was & 1, 0))
+	if (unlikely(was & 1))
 		ulock_wake(place, was);
 }
 

@@ -54,7 +54,7 @@ static bool again(ssize_t rc)
 /* Repeats a call that a signal has interrupted. */
 #define UNINTERRUPTED(rc, call) do {					\
 	rc = upoll_result(call);					\
-} while (__builtin_expect(rc == -EINTR, 0))
+} while (unlikely(rc == -EINTR))
 
 #if defined(POLLRDHUP)
 /*

@@ -70,7 +70,7 @@ static void drain(struct uproc *p)
 		struct uproc_thread *t = (struct uproc_thread *)((char *)w -
 			offsetof(struct uproc_thread, t_wakes));
 
-		if (UPROC_LIKELY(nr > 0)) {
+		if (likely(nr > 0)) {
 			ring_move(p);
 			ready(p, t, nr);
 		} else if (nr == UWAKES_FREE)

@@ -40,7 +40,7 @@ static void thread_done(struct usched *s, struct ustack *u)
 	if (u->u_mark & UPROC_JOIN) {
 		(void)uwakes_close(&t->t_wakes, 0);
 		uproc_end(p, t);
-	} else if (UPROC_LIKELY(uwakes_close(&t->t_wakes, UWAKES_LEFT)))
+	} else if (likely(uwakes_close(&t->t_wakes, UWAKES_LEFT)))
 		uproc_free(p, t);
 }
 

@@ -32,7 +32,6 @@ extern "C" {
 #endif
 
 #define UMEM_HIDDEN	__attribute__((visibility("hidden")))
-#define UMEM_LIKELY(x)	__builtin_expect(!!(x), 1)
 
 #define UMEM_CLASS_NR	96	/* size classes of blocks */
 #define UMEM_POOL_NR	80	/* the smaller classes, which pools keep */
@@ -184,14 +183,14 @@ static inline void *umem_get(struct umem_pool *o, size_t size)
 {
 	void *b = size <= UMEM_SMALL ? umem_pop(o, umem_class(size)) : NULL;
 
-	return UMEM_LIKELY(b != NULL) ? b : umem_get_slow(o, size);
+	return __builtin_expect(b != NULL, 1) ? b : umem_get_slow(o, size);
 }
 
 /* Takes back a block that was got with this size, from any pool of o_mem. */
 static inline void umem_put(struct umem_pool *o, void *block, size_t size)
 {
 	if (size > UMEM_SMALL ||
-	    !UMEM_LIKELY(umem_push(o, umem_class(size), block)))
+	    __builtin_expect(!umem_push(o, umem_class(size), block), 0))
 		umem_put_slow(o, block, size);
 }
 

@@ -381,8 +381,6 @@ struct uproc_thread *uproc_self(struct uproc_set *set);
 __attribute__((weak)) char uproc_inlined;
 #endif
 
-#define UPROC_LIKELY(x)		__builtin_expect(!!(x), 1)
-
 /* Returns the processor that t belongs to. */
 static __inline__ struct uproc *uproc_of(const struct uproc_thread *t)
 {
@@ -420,7 +418,7 @@ static __inline__ int uproc_is_here(const struct uproc_thread *t,
 
 	uproc_live(t, "wake");
 	*p = (struct uproc *)s;
-	return UPROC_LIKELY(s == t->t_stack.u_sched);
+	return __builtin_expect(s == t->t_stack.u_sched, 1);
 }
 
 /* Appends t. Owner of the queue only. */
@@ -535,7 +533,8 @@ static __inline__ int uproc_wait(void)
 	struct uproc_thread *t = uproc_waiter();
 
 	uproc_stays(t);
-	return UPROC_LIKELY(!uwakes_wait(&t->t_wakes)) ? 0 : uproc_wait_block();
+	return __builtin_expect(!uwakes_wait(&t->t_wakes), 1) ?
+		0 : uproc_wait_block();
 }
 
 #ifdef __cplusplus

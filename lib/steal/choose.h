@@ -235,7 +235,7 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 	if (t->t_stack.u_lane == 0 && w->w_free != 0 &&
 	    !(t->t_stack.u_mark & PINNED))
 		lane_set(t, lane_get(w, t));
-	else if (!LIKELY(ws_home(t) == w))
+	else if (unlikely(ws_home(t) != w))
 		return next_choose(w, t, false);
 	return go(w, t);
 }
@@ -252,13 +252,13 @@ static struct ustack *quick(struct usched *s)
 	bool sure = ws_stop_quick(&w->w_gate.g_stop);		/* homes W9 */
 	struct uproc_thread *t;
 
-	if (!LIKELY(sure || ws_stop_in(&w->w_gate.g_stop))) {
+	if (unlikely(!sure && !ws_stop_in(&w->w_gate.g_stop))) {
 		ws_leave(w);
 		return NULL;
 	}
 	t = w->w_gate.g_slot;
 	if (t == NULL || uproc_must_ask(&w->w_proc, switches) ||
-	    !LIKELY(sure || ws_is_home(w, t)) ||
+	    unlikely(!sure && !ws_is_home(w, t)) ||
 	    (uintptr_t)t->t_stack.u_top & USCHED_NOT_READY ||
 	    t->t_stack.u_mark & PREEMPTED) {
 		ws_leave(w);
@@ -281,11 +281,11 @@ static struct ustack *next(struct usched *s)
 
 	s->s_quick = s->s_next == next ? quick : NULL;
 	__atomic_store_n(&w->w_switches, switches, __ATOMIC_RELAXED);
-	if (!LIKELY(sure || ws_stop_in(&w->w_gate.g_stop)))
+	if (unlikely(!sure && !ws_stop_in(&w->w_gate.g_stop)))
 		return next_slow(w);		/* and wait there */
 	t = w->w_gate.g_slot;
 	if (t == NULL || uproc_must_ask(&w->w_proc, switches) ||
-	    !LIKELY(sure ? t->t_stack.u_lane != 0 : ws_is_home(w, t)))
+	    unlikely(sure ? t->t_stack.u_lane == 0 : !ws_is_home(w, t)))
 		return next_slow(w);
 	ws_slot_set(&w->w_gate, NULL);
 	return go(w, t);
@@ -353,7 +353,7 @@ static void done(struct usched *s, struct ustack *u)
 	if (u->u_mark & UPROC_JOIN) {
 		(void)ws_mail_close(&t->t_wakes, 0);
 		uproc_end(&w->w_proc, t);
-	} else if (LIKELY(ws_mail_close(&t->t_wakes, UWAKES_LEFT)))
+	} else if (likely(ws_mail_close(&t->t_wakes, UWAKES_LEFT)))
 		thread_free(w, t);
 }
 
@@ -385,7 +385,7 @@ static int again(struct usched *s, struct ustack *u)
 		x = thread_item(thread_for(w, x));
 		lane_set(x.i_arg, lane);
 	}
-	if (LIKELY(is_task(x))) {
+	if (likely(is_task(x))) {
 		__atomic_store_n(&w->w_switches, switches, __ATOMIC_RELAXED);
 		note_if_drained(w);
 		task_begin(t, x);

@@ -111,6 +111,7 @@
 
 #include "usched.h"
 #include "private/fence.h"
+#include "compiler.h"
 
 /* A place between two steps, where tests put a delay. */
 #if !defined(USCHED_RACE)
@@ -286,9 +287,8 @@ static __inline__ int ws_deque_push(struct ws_deque *d, struct ws_deque_item x)
 	unsigned long b = d->d_bottom;
 	int rc;
 
-	if (__builtin_expect(ws_deque_span(b, d->d_seen) >= d->d_array->a_room,
-			     0)
-	    && (rc = ws_deque_make_room(d)) != 0)
+	if (unlikely(ws_deque_span(b, d->d_seen) >= d->d_array->a_room) &&
+	    (rc = ws_deque_make_room(d)) != 0)
 		return rc;
 	ws_deque_put(d->d_array, b, x);
 	USCHED_RACE(deque_push);

@@ -226,7 +226,7 @@ static inline int lane_free(struct ws_worker *w)
 
 	while ((lane = w->w_free) != 0) {
 		w->w_free = lane_list[lane].e_next;
-		if (LIKELY(usched_lane_guard(&w->w_proc.p_sched, lane) == 0))
+		if (likely(usched_lane_guard(&w->w_proc.p_sched, lane) == 0))
 			break;
 	}
 	return lane;
@@ -239,7 +239,7 @@ static int lane_shared(struct ws_worker *w, int nr)
 
 	for (i = 0; i < nr; i++) {
 		lane = w->w_lane[w->w_next_lane++ % nr];
-		if (LIKELY(usched_lane_guard(&w->w_proc.p_sched, lane) == 0))
+		if (likely(usched_lane_guard(&w->w_proc.p_sched, lane) == 0))
 			return lane;
 	}
 	return w->w_fixed + w->w_next_lane++ % w->w_fixed_nr;
@@ -280,14 +280,14 @@ static inline int lane_private(struct ws_worker *w, void (*f)(void *))
 {
 	int lane = usched_lane_deep(&w->w_proc.p_sched, f);
 
-	return LIKELY(lane == 0) ? 0 : lane_private_begin(w, lane);
+	return likely(lane == 0) ? 0 : lane_private_begin(w, lane);
 }
 
 /* Returns a private lane for t, which begins; or 0. */
 static inline int lane_private_of(struct ws_worker *w,
 				  const struct uproc_thread *t)
 {
-	if (!LIKELY(!(t->t_stack.u_mark & UPROC_PRIVATE)))
+	if (unlikely(t->t_stack.u_mark & UPROC_PRIVATE))
 		return lane_private_begin(w,
 				usched_lane_private(&w->w_proc.p_sched));
 	return lane_private(w, ustack_f(t->t_stack.u_f, t->t_stack.u_arg));

@@ -31,6 +31,8 @@
  * Owner only, except ws_pinned_len(): any thread, as a hint.
  */
 
+#include "compiler.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -212,7 +214,7 @@ bool ws_pinned_room(struct ws_pinned_queue *k)
 static __inline__ bool ws_pinned_put(struct ws_pinned_queue *k,
 				     struct ws_pinned_group *g, void *item)
 {
-	if (__builtin_expect(k->kq_tail - k->kq_head > k->kq_mask, 0) &&
+	if (unlikely(k->kq_tail - k->kq_head > k->kq_mask) &&
 	    !ws_pinned_room(k))
 		return false;
 	ws_pinned_append(k, g, item);

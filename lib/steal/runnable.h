@@ -74,7 +74,7 @@ static bool stock_reserve(struct ws_worker *w, long nr)
 /* Frees t, which has ended: its memory goes where that of tasks comes from. */
 static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
 {
-	if (HARD || (!LIKELY(w->w_stock.k_nr < SPARE_MOST) &&
+	if (HARD || (unlikely(w->w_stock.k_nr >= SPARE_MOST) &&
 		     w->w_stock.k_nr >=
 		     ws_deque_look(&w->w_deque) + SPARE_MOST)) {
 		uproc_free(&w->w_proc, t);
@@ -230,8 +230,8 @@ static void make_stealable(struct ws_worker *w, struct uproc_thread *t)
 {
 	bool goes = !stays(w, t);
 
-	if ((!goes || !LIKELY(ws_deque_look(&w->w_deque) < WOKEN_MOST) ||
-	     !LIKELY(ws_deque_push(&w->w_deque, thread_item(t)) == 0)) &&
+	if ((!goes || unlikely(ws_deque_look(&w->w_deque) >= WOKEN_MOST) ||
+	     unlikely(ws_deque_push(&w->w_deque, thread_item(t)) != 0)) &&
 	    !enqueue(w, t))
 		send_to(w, t);
 	else if (goes)

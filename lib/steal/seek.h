@@ -101,6 +101,7 @@
 
 #include "usched.h"
 #include "private/fence.h"
+#include "compiler.h"
 
 #include <stdbool.h>
 
@@ -133,8 +134,7 @@ static __inline__ void ws_seek_full(struct ws_seek *m)
 /* The fence of a giver. */
 static __inline__ void ws_seek_light(const struct ws_seek *m)
 {
-	if (__builtin_expect(__atomic_load_n(&m->m_full, __ATOMIC_RELAXED),
-			     0))
+	if (unlikely(__atomic_load_n(&m->m_full, __ATOMIC_RELAXED)))
 		ws_fence_full();
 	else
 		ws_fence_light();
@@ -196,8 +196,8 @@ static __inline__ bool ws_seek_must_wake(const struct ws_seek *m)
 {
 	ws_seek_light(m);					/* G2 */
 	USCHED_RACE(seek_G3);
-	return __builtin_expect(__atomic_load_n(&m->m_parked,
-				__ATOMIC_RELAXED) > m->m_spare, 0) &&	/* G3 */
+	return unlikely(__atomic_load_n(&m->m_parked,
+				__ATOMIC_RELAXED) > m->m_spare) &&	/* G3 */
 	       !__atomic_load_n(&m->m_seeking, __ATOMIC_RELAXED);
 }
 

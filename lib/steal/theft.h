@@ -249,7 +249,7 @@ static void adopt(struct ws_worker *w, struct ws_deque_item x)
 {
 	struct uproc_thread *t;
 
-	if (is_task(x) && LIKELY(ws_deque_push(&w->w_deque, x) == 0)) {
+	if (is_task(x) && likely(ws_deque_push(&w->w_deque, x) == 0)) {
 		announce();
 		return;
 	}

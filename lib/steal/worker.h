@@ -14,6 +14,7 @@
 #include "deque.h"
 #include "pinned_queue.h"
 #include "steal_policy.h"
+#include "compiler.h"
 
 #include <stddef.h>
 
@@ -78,7 +79,7 @@ static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
 	/* Pairs with lane_set(): the caller may know t from before it began. */
 	int lane = __atomic_load_n(&t->t_stack.u_lane, __ATOMIC_ACQUIRE);
 
-	return UPROC_LIKELY(lane != 0) ?
+	return likely(lane != 0) ?
 		__atomic_load_n(&ws_homes[lane], __ATOMIC_ACQUIRE) :
 		ws_home_native(t);
 }

@@ -79,7 +79,7 @@ static ALWAYS_INLINE struct ws_worker *worker_of(const struct ustack *self)
 /* Returns whether an ancestor made t. Then ws_homes may be of another set. */
 static inline bool inherited(const struct uproc_thread *t)
 {
-	return __builtin_expect(uproc_forks != 0, 0) &&
+	return unlikely(uproc_forks != 0) &&
 	       uproc_inherited(uproc_of(t)->p_set);
 }
 
@@ -155,8 +155,8 @@ static ALWAYS_INLINE void enqueue_new(struct ws_worker *w,
 				      struct uproc_thread *t)
 {
 	threads_add(w, 1);
-	if (LIKELY(!(t->t_stack.u_mark & PINNED)) &&
-	    LIKELY(ws_deque_push(&w->w_deque, thread_item(t)) == 0)) {
+	if (likely(!(t->t_stack.u_mark & PINNED)) &&
+	    likely(ws_deque_push(&w->w_deque, thread_item(t)) == 0)) {
 		announce();
 		return;
 	}
@@ -196,7 +196,7 @@ static NOINLINE struct uproc_thread *create_slow(int nr, void (*f)(void *),
 /* Returns whether threads made by those of w have private stacks. */
 static inline bool is_private(const struct ws_worker *w)
 {
-	return !LIKELY(!__atomic_load_n(&w->w_proc.p_private,
+	return unlikely(__atomic_load_n(&w->w_proc.p_private,
 					__ATOMIC_RELAXED));
 }
 
@@ -249,10 +249,10 @@ int ws_spawn(void (*f)(void *), void *arg)
 
 	if (w == NULL || f == NULL || is_private(w))
 		return spawn_slow(f, arg);
-	if (!LIKELY(ws_deque_most(&w->w_deque) < w->w_stock.k_nr))
+	if (unlikely(ws_deque_most(&w->w_deque) >= w->w_stock.k_nr))
 		return spawn_slow(f, arg);
 	ustack_lawful("ws_spawn: the argument", arg);
-	if (!LIKELY(ws_deque_push(&w->w_deque, task) == 0))
+	if (unlikely(ws_deque_push(&w->w_deque, task) != 0))
 		return -ENOMEM;
 	announce();
 	return 0;

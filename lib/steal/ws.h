@@ -304,7 +304,7 @@ WS_INLINE int ws_wait(void)
 {
 	struct uproc_thread *t = uproc_waiter();
 
-	if (UPROC_LIKELY(!uwakes_wait(&t->t_wakes)))
+	if (__builtin_expect(!uwakes_wait(&t->t_wakes), 1))
 		return 0;
 	if (__builtin_expect(!ws_mail_settled(&t->t_wakes), 0) &&
 	    ws_wait_first(t))
@@ -327,9 +327,9 @@ WS_INLINE void ws_wake(struct ws_thread *t)
 
 	uproc_live(u, "wake");
 	/* The first look tells that s is of ws. Before stop K1 t may be stolen. */
-	if (!UPROC_LIKELY(s == (struct usched *)uproc_of(u)) ||
-	    !UPROC_LIKELY(ws_stop_quick(&ws_gate_of(s)->g_stop)) ||
-	    !UPROC_LIKELY(ws_is_hint(u, s))) {
+	if (__builtin_expect(s != (struct usched *)uproc_of(u), 0) ||
+	    __builtin_expect(!ws_stop_quick(&ws_gate_of(s)->g_stop), 0) ||
+	    __builtin_expect(!ws_is_hint(u, s), 0)) {
 		ws_wake_slow(t);
 		return;
 	}

@@ -19,7 +19,6 @@
 
 #include <time.h>
 
-#define LIKELY		UPROC_LIKELY
 #define NONE		(-1)	/* in w_running_lane: it runs no thread */
 
 static struct uproc_set *set;
@@ -56,7 +55,7 @@ static inline void threads_add(struct ws_worker *w, unsigned more)
 #define TALLY(w, field, nr)	do {					\
 	struct usched_moves *to = (w)->w_proc.p_sched.s_moves;		\
 									\
-	if (__builtin_expect(to != NULL, 0))				\
+	if (unlikely(to != NULL))					\
 		__atomic_store_n(&to->field, to->field + (nr),		\
 				 __ATOMIC_RELAXED);			\
 } while (0)
@@ -95,8 +94,7 @@ static inline void announce(void)
 /* Called when something waits for a running thread: ends ws_unwatched. */
 static void end_unwatched(void)
 {
-	if (__builtin_expect(__atomic_load_n(&ws_unwatched, __ATOMIC_RELAXED),
-			     0) &&
+	if (unlikely(__atomic_load_n(&ws_unwatched, __ATOMIC_RELAXED)) &&
 	    __atomic_exchange_n(&ws_unwatched, 0, __ATOMIC_SEQ_CST))
 		wake_sleeper();
 }

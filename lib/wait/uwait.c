@@ -285,7 +285,7 @@ unsigned char uwait_id(struct uwait_kind *kind)
 {
 	int id = __atomic_load_n(&kind->wk_id, __ATOMIC_ACQUIRE);
 
-	return (unsigned char)(__builtin_expect(id != 0, 1) ? id : id_new(kind));
+	return (unsigned char)(likely(id != 0) ? id : id_new(kind));
 }
 
 const struct uwait_kind *uwait_kind(const struct uwait *w)
@@ -351,7 +351,7 @@ void *uwait_make(struct uwait_kind *kind, const void *object, size_t size)
 	w->w_at.object   = object;
 	w->w_node.n_prev = NULL;
 	w->w_base  = NULL;
-	if (__builtin_expect(records_watched, 0))
+	if (unlikely(records_watched))
 		watch_made(w);
 	return w;
 }
@@ -629,9 +629,9 @@ static NOINLINE int wait_natively(struct uwait *w, utime_ns until)
 {
 	const struct uwait_watch *v = uwait_watch;
 
-	while (__builtin_expect(v != NULL, 0) && v->v_native == NULL)
+	while (unlikely(v != NULL) && v->v_native == NULL)
 		v = v->v_next;
-	return __builtin_expect(v == NULL, 1) ? native_for(w, until) :
+	return likely(v == NULL) ? native_for(w, until) :
 		v->v_native(w, until, native_for);
 }
 

@@ -161,7 +161,7 @@ mutants() {
 	broken 'uproc: a join does not wait' plain lib/proc/join.h \
 		's/^	rc = uwait_for(w, until);$/	rc = 0;/'
 	broken 'uproc: freed too early' plain lib/proc/dispatcher.h \
-		'/^static void thread_done/,/^}/s/UPROC_LIKELY(uwakes_close(&t->t_wakes, UWAKES_LEFT))/1/'
+		'/^static void thread_done/,/^}/s/likely(uwakes_close(&t->t_wakes, UWAKES_LEFT))/1/'
 	broken 'uproc: a wait that was refused counts' plain lib/proc/uproc.h \
 		'/ uproc_wait_block(/,/^}/s/if (__builtin_expect(rc != 0, 0))/if (0)/'
 	broken 'uproc: a queue that does not wrap' plain lib/proc/uproc.h \

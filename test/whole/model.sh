@@ -277,7 +277,7 @@ broken 'P4: no caller is woken' lock lock.h '/^		upark_futex_wake(place);/d'
 broken 'P4: the place stays odd' lock lock.h 's/(int)(was + 1u)/was/'
 broken 'P4: it always becomes 0' lock lock.h 's/(int)(was + 1u)/0/'
 broken 'P4: a look at the lock after it is free' lock lock.h \
-	's/^	if (__builtin_expect(was & 1, 0))/	if ((was \& 1) | (l->l_state == 2))/'
+	's/^	if (unlikely(was & 1))/	if ((was \& 1) | (l->l_state == 2))/'
 
 # These are uwait A1 to A3, timers D1, record O1 to O3. timers D2 and D3 are about
 # one native thread: wheel.c tests them. Not needed in any scenario: an order
@@ -532,7 +532,7 @@ broken 'O1: both fences are full at once' seek seek.h \
 	's/WS_SEEK_HALF,$/WS_SEEK_FULL,/'
 broken 'O2: no heavy fence' seek seek.h '/^	ws_fence_heavy();.*O2/d'
 broken 'O3: givers know nothing' seek seek.h \
-	's/__builtin_expect(__atomic_load_n(&m->m_full, __ATOMIC_RELAXED),/__builtin_expect(0,/'
+	's/unlikely(__atomic_load_n(&m->m_full, __ATOMIC_RELAXED))/0/'
 broken 'N5: no second look' seek m_seek.c \
 	's/(stopped() || (ws_seek_few(&s.seek) && somebody_has_work()))/stopped()/'
 broken 'N5: the last that sleeps does not look' seek seek.h \
@@ -562,7 +562,7 @@ broken 'N3 N7 not sequentially consistent' seek seek.h \
 broken 'N7: the look who sleeps is not' seek seek.h \
 	'/m_parked, __ATOMIC_SEQ_CST);$/s/_SEQ_CST/_ACQUIRE/' full
 broken 'G3: nobody sleeps' seek seek.h \
-	's/return __builtin_expect(/return 0 \&\& __builtin_expect(/' full
+	's/return unlikely(/return 0 \&\& unlikely(/' full
 broken 'uidle_doze: no D1' seek idle.h \
 	'/^static inline bool uidle_doze(/,/^}/s/^	(void)uidle_enter(idle, nr);//' full
 broken 'uidle_doze: no D2' seek idle.h \

@@ -79,7 +79,7 @@ int ulock_place[ULOCK_PLACES];		/* atomic */
 #endif
 
 /* Passes a moment, in which another processor may do something. */
-static __inline__ void ulock_relax(void)
+static inline void ulock_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
 	__builtin_ia32_pause();
@@ -89,7 +89,7 @@ static __inline__ void ulock_relax(void)
 }
 
 /* Returns a point in time, or -1. */
-static __inline__ int64_t ulock_clock(void)
+static inline int64_t ulock_clock(void)
 {
 	struct timespec t;
 
@@ -101,7 +101,7 @@ static __inline__ int64_t ulock_clock(void)
  * Passes ns nanoseconds, by the clock: how long a pause is, depends on the cpu.
  * Without a clock that goes on it passes a moment.
  */
-static __inline__ void ulock_pass(int64_t ns)
+static inline void ulock_pass(int64_t ns)
 {
 	int64_t begin = ulock_clock(), now;
 
@@ -111,7 +111,7 @@ static __inline__ void ulock_pass(int64_t ns)
 	} while (begin >= 0 && now >= begin && now - begin < ns);
 }
 
-static __inline__ bool ulock_try(struct ulock *l)
+static inline bool ulock_try(struct ulock *l)
 {
 	int was = 0;
 
@@ -150,7 +150,7 @@ void ulock_get_slow(struct ulock *l)
 	ulock_sleep(l);
 }
 
-static __inline__ void ulock_get(struct ulock *l)
+static inline void ulock_get(struct ulock *l)
 {
 	if (!likely(ulock_try(l)))
 		ulock_get_slow(l);
@@ -167,7 +167,7 @@ void ulock_wake(int *place, int was)
 	}
 }
 
-static __inline__ void ulock_put(struct ulock *l)
+static inline void ulock_put(struct ulock *l)
 {
 	int *place = ULOCK_PLACE(l);
 	int was;

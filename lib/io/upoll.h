@@ -50,7 +50,7 @@ int upoll_natively(int fd, int what, utime_ns until);
  * And with UNOW a thread gets -EAGAIN without a look. The frame of the caller need
  * not stay: the last call is a wait.
  */
-static __inline__ int upoll_wait(int fd, int what, utime_ns until, int how)
+static inline int upoll_wait(int fd, int what, utime_ns until, int how)
 {
 	struct upoll_begun b;
 
@@ -69,7 +69,7 @@ bool upoll_is_last(int fd);
  * Returns rc, the result of a call of POSIX, or -errno. In functions that do not
  * wait: errno belongs to the native thread.
  */
-static __inline__ ssize_t upoll_result(ssize_t rc)
+static inline ssize_t upoll_result(ssize_t rc)
 {
 	return rc >= 0 ? rc : -errno;
 }
@@ -112,8 +112,7 @@ struct upoll_read upoll_read_begin(int fd);
 void upoll_read_empty(struct upoll_read r);
 
 /* Ends upoll_read_begin(): rc, of an attempt to read size bytes. */
-static __inline__ void upoll_read_end(struct upoll_read r, ssize_t rc,
-				      size_t size)
+static inline void upoll_read_end(struct upoll_read r, ssize_t rc, size_t size)
 {
 	if (r.r_entry != NULL && (rc == -EAGAIN ||
 				  (rc > 0 && (size_t)rc < size)))

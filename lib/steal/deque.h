@@ -130,7 +130,7 @@
 int posix_memalign(void **block, size_t align, size_t size);
 #endif
 
-static __inline__ void *ws_deque_alloc(size_t size)
+static inline void *ws_deque_alloc(size_t size)
 {
 	void *block;
 
@@ -166,20 +166,20 @@ struct ws_deque {
 };
 
 /* Returns the number of items, if it is not negative: Q6. */
-static __inline__ long ws_deque_span(unsigned long bottom, unsigned long top)
+static inline long ws_deque_span(unsigned long bottom, unsigned long top)
 {
 	return (long)(bottom - top);
 }
 
-static __inline__ struct ws_deque_item *ws_deque_slot(struct ws_deque_array *a,
-						      unsigned long i)
+static inline struct ws_deque_item *ws_deque_slot(struct ws_deque_array *a,
+						  unsigned long i)
 {
 	return (struct ws_deque_item *)(a + 1) +
 	       (i & (unsigned long)(a->a_room - 1));
 }
 
-static __inline__ struct ws_deque_item ws_deque_get(struct ws_deque_array *a,
-						    unsigned long i)
+static inline struct ws_deque_item ws_deque_get(struct ws_deque_array *a,
+						unsigned long i)
 {
 	struct ws_deque_item *at = ws_deque_slot(a, i);
 	struct ws_deque_item x;
@@ -189,8 +189,8 @@ static __inline__ struct ws_deque_item ws_deque_get(struct ws_deque_array *a,
 	return x;
 }
 
-static __inline__ void ws_deque_put(struct ws_deque_array *a, unsigned long i,
-				    struct ws_deque_item x)
+static inline void ws_deque_put(struct ws_deque_array *a, unsigned long i,
+				struct ws_deque_item x)
 {
 	struct ws_deque_item *at = ws_deque_slot(a, i);
 
@@ -198,7 +198,7 @@ static __inline__ void ws_deque_put(struct ws_deque_array *a, unsigned long i,
 	__atomic_store_n(&at->i_arg, x.i_arg, __ATOMIC_RELAXED);
 }
 
-static __inline__ struct ws_deque_item ws_deque_none(void *what)
+static inline struct ws_deque_item ws_deque_none(void *what)
 {
 	struct ws_deque_item x;
 
@@ -207,7 +207,7 @@ static __inline__ struct ws_deque_item ws_deque_none(void *what)
 	return x;
 }
 
-static __inline__ struct ws_deque_array *ws_deque_make(long room)
+static inline struct ws_deque_array *ws_deque_make(long room)
 {
 	struct ws_deque_array *a;
 
@@ -223,7 +223,7 @@ static __inline__ struct ws_deque_array *ws_deque_make(long room)
 }
 
 /* Makes an empty deque with room items of room, or more. 0, or -ENOMEM. */
-static __inline__ int ws_deque_init(struct ws_deque *d, long room)
+static inline int ws_deque_init(struct ws_deque *d, long room)
 {
 	long most = 1;
 
@@ -235,7 +235,7 @@ static __inline__ int ws_deque_init(struct ws_deque *d, long room)
 }
 
 /* Frees the arrays. Items that are left are the caller's. */
-static __inline__ void ws_deque_fini(struct ws_deque *d)
+static inline void ws_deque_fini(struct ws_deque *d)
 {
 	struct ws_deque_array *a = d->d_array;
 	struct ws_deque_array *old;
@@ -247,13 +247,13 @@ static __inline__ void ws_deque_fini(struct ws_deque *d)
 }
 
 /* Returns at least ws_deque_size(), and does not read d_top. Owner only. */
-static __inline__ long ws_deque_most(const struct ws_deque *d)
+static inline long ws_deque_most(const struct ws_deque *d)
 {
 	return ws_deque_span(d->d_bottom, d->d_seen);
 }
 
 /* Returns how many items there are, after a look at the thieves. Owner only. */
-static __inline__ long ws_deque_look(struct ws_deque *d)
+static inline long ws_deque_look(struct ws_deque *d)
 {
 	d->d_seen = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
 	return ws_deque_most(d);
@@ -282,7 +282,7 @@ int ws_deque_make_room(struct ws_deque *d)
 }
 
 /* Puts x at the bottom. Owner only. 0, or -ENOMEM, and nothing has changed. */
-static __inline__ int ws_deque_push(struct ws_deque *d, struct ws_deque_item x)
+static inline int ws_deque_push(struct ws_deque *d, struct ws_deque_item x)
 {
 	unsigned long b = d->d_bottom;
 	int rc;
@@ -297,15 +297,14 @@ static __inline__ int ws_deque_push(struct ws_deque *d, struct ws_deque_item x)
 }
 
 /* Takes item i. False: another thread has taken it. */
-static __inline__ int ws_deque_win(struct ws_deque *d, unsigned long i)
+static inline int ws_deque_win(struct ws_deque *d, unsigned long i)
 {
 	return __atomic_compare_exchange_n(&d->d_top, &i, i + 1, 0,
 			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED);		/* R3 */
 }
 
 /* Takes the item that was pushed last, if there is any. Owner only. */
-static __inline__ __attribute__((always_inline))
-struct ws_deque_item ws_deque_pop(struct ws_deque *d)
+static ALWAYS_INLINE struct ws_deque_item ws_deque_pop(struct ws_deque *d)
 {
 	unsigned long b = d->d_bottom - 1;
 	struct ws_deque_item x = ws_deque_none(NULL);
@@ -334,7 +333,7 @@ struct ws_deque_item ws_deque_pop(struct ws_deque *d)
  * another thread took it. Called by the owner, or by a thread that knows that
  * the owner is not in a pop, and begins none meanwhile.
  */
-static __inline__ struct ws_deque_item ws_deque_steal_alone(struct ws_deque *d)
+static inline struct ws_deque_item ws_deque_steal_alone(struct ws_deque *d)
 {
 	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
 	unsigned long b = __atomic_load_n(&d->d_bottom,
@@ -349,7 +348,7 @@ static __inline__ struct ws_deque_item ws_deque_steal_alone(struct ws_deque *d)
 }
 
 /* Returns how many items there are, 0 or more: a hint. Any thread. */
-static __inline__ long ws_deque_size(const struct ws_deque *d)
+static inline long ws_deque_size(const struct ws_deque *d)
 {
 	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
 	long nr = ws_deque_span(__atomic_load_n(&d->d_bottom, __ATOMIC_RELAXED),
@@ -359,7 +358,7 @@ static __inline__ long ws_deque_size(const struct ws_deque *d)
 }
 
 /* As ws_deque_steal_alone(), but the owner may pop meanwhile. Any thread. */
-static __inline__ struct ws_deque_item ws_deque_steal(struct ws_deque *d)
+static inline struct ws_deque_item ws_deque_steal(struct ws_deque *d)
 {
 	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
 	unsigned long b;

@@ -59,25 +59,25 @@ struct ws_pinned_queue {
 	unsigned              kq_nr;	/* items (atomic) */
 };
 
-static __inline__
+static inline
 struct ws_pinned_place *ws_pinned_at(const struct ws_pinned_queue *k,
 				     unsigned i)
 {
 	return &k->kq_ring[i & k->kq_mask];
 }
 
-static __inline__ unsigned ws_pinned_len(const struct ws_pinned_queue *k)
+static inline unsigned ws_pinned_len(const struct ws_pinned_queue *k)
 {
 	return __atomic_load_n(&k->kq_nr, __ATOMIC_RELAXED);
 }
 
-static __inline__ void ws_pinned_count(struct ws_pinned_queue *k, unsigned more)
+static inline void ws_pinned_count(struct ws_pinned_queue *k, unsigned more)
 {
 	__atomic_store_n(&k->kq_nr, k->kq_nr + more, __ATOMIC_RELAXED);
 }
 
 /* Makes room for so many items, a power of two. False: no memory. */
-static __inline__ bool ws_pinned_init(struct ws_pinned_queue *k, unsigned room)
+static inline bool ws_pinned_init(struct ws_pinned_queue *k, unsigned room)
 {
 	k->kq_ring = (struct ws_pinned_place *)
 		calloc(room, sizeof k->kq_ring[0]);
@@ -86,15 +86,15 @@ static __inline__ bool ws_pinned_init(struct ws_pinned_queue *k, unsigned room)
 	return k->kq_ring != NULL;
 }
 
-static __inline__ void ws_pinned_fini(struct ws_pinned_queue *k)
+static inline void ws_pinned_fini(struct ws_pinned_queue *k)
 {
 	free(k->kq_ring);
 	k->kq_ring = NULL;
 }
 
 /* Adds item at the end. There is room. */
-static __inline__ void ws_pinned_append(struct ws_pinned_queue *k,
-					struct ws_pinned_group *g, void *item)
+static inline void ws_pinned_append(struct ws_pinned_queue *k,
+				    struct ws_pinned_group *g, void *item)
 {
 	unsigned i = k->kq_tail++;
 	struct ws_pinned_place *c = ws_pinned_at(k, i);
@@ -114,8 +114,8 @@ static __inline__ void ws_pinned_append(struct ws_pinned_queue *k,
 }
 
 /* Takes the item of c out: c becomes a hole. */
-static __inline__ void *ws_pinned_remove(struct ws_pinned_queue *k,
-					 struct ws_pinned_place *c)
+static inline void *ws_pinned_remove(struct ws_pinned_queue *k,
+				     struct ws_pinned_place *c)
 {
 	struct ws_pinned_group *g = c->kp_group;
 	void *item = c->kp_item;
@@ -135,7 +135,7 @@ static __inline__ void *ws_pinned_remove(struct ws_pinned_queue *k,
 	return item;
 }
 
-static __inline__ void ws_pinned_skip(struct ws_pinned_queue *k)
+static inline void ws_pinned_skip(struct ws_pinned_queue *k)
 {
 	while (k->kq_head != k->kq_tail &&
 	       ws_pinned_at(k, k->kq_head)->kp_item == NULL)
@@ -143,7 +143,7 @@ static __inline__ void ws_pinned_skip(struct ws_pinned_queue *k)
 }
 
 /* Takes the oldest item; NULL: there is none. */
-static __inline__ void *ws_pinned_get(struct ws_pinned_queue *k)
+static inline void *ws_pinned_get(struct ws_pinned_queue *k)
 {
 	if (k->kq_nr == 0)
 		return NULL;
@@ -152,16 +152,15 @@ static __inline__ void *ws_pinned_get(struct ws_pinned_queue *k)
 }
 
 /* Takes the oldest item of g; NULL: there is none. */
-static __inline__ void *ws_pinned_get_of(struct ws_pinned_queue *k,
-					 struct ws_pinned_group *g)
+static inline void *ws_pinned_get_of(struct ws_pinned_queue *k,
+				     struct ws_pinned_group *g)
 {
 	return g->kg_nr == 0 ? NULL :
 		ws_pinned_remove(k, ws_pinned_at(k, g->kg_first));
 }
 
 /* Takes out item, which is there. Searches from the newest on. */
-static __inline__ void ws_pinned_leave(struct ws_pinned_queue *k,
-				       const void *item)
+static inline void ws_pinned_leave(struct ws_pinned_queue *k, const void *item)
 {
 	unsigned i = k->kq_tail - 1;
 
@@ -171,7 +170,7 @@ static __inline__ void ws_pinned_leave(struct ws_pinned_queue *k,
 }
 
 /* Moves all items to the end, so that no holes are left. */
-static __inline__ void ws_pinned_pack(struct ws_pinned_queue *k)
+static inline void ws_pinned_pack(struct ws_pinned_queue *k)
 {
 	unsigned nr;
 
@@ -211,8 +210,8 @@ bool ws_pinned_room(struct ws_pinned_queue *k)
 }
 
 /* Adds item, at the end. False: no memory, and nothing has changed. */
-static __inline__ bool ws_pinned_put(struct ws_pinned_queue *k,
-				     struct ws_pinned_group *g, void *item)
+static inline bool ws_pinned_put(struct ws_pinned_queue *k,
+				 struct ws_pinned_group *g, void *item)
 {
 	if (unlikely(k->kq_tail - k->kq_head > k->kq_mask) &&
 	    !ws_pinned_room(k))

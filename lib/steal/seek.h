@@ -119,7 +119,7 @@ struct ws_seek {
 /* Which fences are full: none, light fences, both. */
 enum { WS_SEEK_FREE, WS_SEEK_HALF, WS_SEEK_FULL };
 
-static __inline__ void ws_seek_full(struct ws_seek *m)
+static inline void ws_seek_full(struct ws_seek *m)
 {
 	int none = WS_SEEK_FREE;
 
@@ -132,7 +132,7 @@ static __inline__ void ws_seek_full(struct ws_seek *m)
 }
 
 /* The fence of a giver. */
-static __inline__ void ws_seek_light(const struct ws_seek *m)
+static inline void ws_seek_light(const struct ws_seek *m)
 {
 	if (unlikely(__atomic_load_n(&m->m_full, __ATOMIC_RELAXED)))
 		ws_fence_full();
@@ -141,7 +141,7 @@ static __inline__ void ws_seek_light(const struct ws_seek *m)
 }
 
 /* The fence of a worker about to sleep, or that has found work. */
-static __inline__ void ws_seek_heavy(const struct ws_seek *m)
+static inline void ws_seek_heavy(const struct ws_seek *m)
 {
 	if (__atomic_load_n(&m->m_full, __ATOMIC_ACQUIRE) == WS_SEEK_FULL)
 		ws_fence_full();				/* pairs with O3 */
@@ -149,23 +149,23 @@ static __inline__ void ws_seek_heavy(const struct ws_seek *m)
 		ws_fence_heavy();
 }
 
-static __inline__ void ws_seek_begin(struct ws_seek *m)
+static inline void ws_seek_begin(struct ws_seek *m)
 {
 	__atomic_fetch_add(&m->m_seeking, 1, __ATOMIC_SEQ_CST);	/* N1 */
 }
 
-static __inline__ int ws_seek_parked(const struct ws_seek *m)
+static inline int ws_seek_parked(const struct ws_seek *m)
 {
 	return __atomic_load_n(&m->m_parked, __ATOMIC_SEQ_CST);
 }
 
 /* Returns whether a worker more should be awake, as far as cpus go. */
-static __inline__ bool ws_seek_few(const struct ws_seek *m)
+static inline bool ws_seek_few(const struct ws_seek *m)
 {
 	return ws_seek_parked(m) > m->m_spare;
 }
 
-static __inline__ bool ws_seek_end(struct ws_seek *m)
+static inline bool ws_seek_end(struct ws_seek *m)
 {
 	__atomic_fetch_sub(&m->m_seeking, 1, __ATOMIC_SEQ_CST);	/* N3 N7 */
 	USCHED_RACE(seek_N7);
@@ -175,24 +175,24 @@ static __inline__ bool ws_seek_end(struct ws_seek *m)
 	return true;
 }
 
-static __inline__ bool ws_seek_alone(const struct ws_seek *m)
+static inline bool ws_seek_alone(const struct ws_seek *m)
 {
 	return __atomic_load_n(&m->m_seeking, __ATOMIC_RELAXED) == 1;
 }
 
-static __inline__ void ws_seek_park(struct ws_seek *m)
+static inline void ws_seek_park(struct ws_seek *m)
 {
 	__atomic_fetch_add(&m->m_parked, 1, __ATOMIC_SEQ_CST);	/* N4 */
 	USCHED_RACE(seek_N4);
 	ws_seek_heavy(m);
 }
 
-static __inline__ void ws_seek_unpark(struct ws_seek *m)
+static inline void ws_seek_unpark(struct ws_seek *m)
 {
 	__atomic_fetch_sub(&m->m_parked, 1, __ATOMIC_SEQ_CST);
 }
 
-static __inline__ bool ws_seek_must_wake(const struct ws_seek *m)
+static inline bool ws_seek_must_wake(const struct ws_seek *m)
 {
 	ws_seek_light(m);					/* G2 */
 	USCHED_RACE(seek_G3);

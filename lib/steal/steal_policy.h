@@ -133,7 +133,7 @@ struct ws_thief {
 	unsigned h_until;
 };
 
-static __inline__ void ws_policy_init(struct ws_thief *h)
+static inline void ws_policy_init(struct ws_thief *h)
 {
 	h->h_patience = h->h_still = WS_POLICY_PATIENCE;
 	h->h_nap   = WS_POLICY_NAP;
@@ -144,7 +144,7 @@ static __inline__ void ws_policy_init(struct ws_thief *h)
 	h->h_owner = -1;
 }
 
-static __inline__ unsigned ws_policy_age(unsigned now, unsigned since)
+static inline unsigned ws_policy_age(unsigned now, unsigned since)
 {
 	unsigned age = now - since;
 
@@ -152,8 +152,8 @@ static __inline__ unsigned ws_policy_age(unsigned now, unsigned since)
 }
 
 /* Returns for how long *seen has been what. Notes the time if it was not. */
-static __inline__ unsigned ws_policy_same(unsigned *seen, unsigned *since,
-					  unsigned what, unsigned now)
+static inline unsigned ws_policy_same(unsigned *seen, unsigned *since,
+				      unsigned what, unsigned now)
 {
 	if (__atomic_load_n(seen, __ATOMIC_ACQUIRE) == what)
 		return ws_policy_age(now,
@@ -164,8 +164,8 @@ static __inline__ unsigned ws_policy_same(unsigned *seen, unsigned *since,
 }
 
 /* Notes how long threads of the owner run, each WS_POLICY_WINDOW. */
-static __inline__ void ws_policy_runs(struct ws_observation *g, unsigned switches,
-				      unsigned now)
+static inline void ws_policy_runs(struct ws_observation *g, unsigned switches,
+				  unsigned now)
 {
 	unsigned age = ws_policy_age(now, __atomic_load_n(&g->g_ran, __ATOMIC_RELAXED));
 	unsigned nr = switches - __atomic_load_n(&g->g_ran_nr, __ATOMIC_RELAXED);
@@ -178,34 +178,33 @@ static __inline__ void ws_policy_runs(struct ws_observation *g, unsigned switche
 }
 
 /* Returns for how long the owner has not switched. */
-static __inline__ unsigned ws_policy_stands(struct ws_observation *g,
-					    unsigned switches, unsigned now)
+static inline unsigned ws_policy_stands(struct ws_observation *g,
+					unsigned switches, unsigned now)
 {
 	ws_policy_runs(g, switches, now);
 	return ws_policy_same(&g->g_switches, &g->g_still, switches, now);
 }
 
 /* Are the threads of the owner coarse? */
-static __inline__ bool ws_policy_coarse(const struct ws_thief *h,
-					const struct ws_observation *g)
+static inline bool ws_policy_coarse(const struct ws_thief *h,
+				    const struct ws_observation *g)
 {
 	return __atomic_load_n(&g->g_run, __ATOMIC_RELAXED) >=
 		WS_POLICY_TIMES * h->h_price;
 }
 
 /* Notes that there is nothing to take: the next surplus will be new. */
-static __inline__ void ws_policy_none(struct ws_observation *g,
-				      unsigned drained)
+static inline void ws_policy_none(struct ws_observation *g, unsigned drained)
 {
 	if (__atomic_load_n(&g->g_drained, __ATOMIC_RELAXED) == drained)
 		__atomic_store_n(&g->g_drained, drained - 1, __ATOMIC_RELAXED);
 }
 
 /* Returns whether J1 or J2 holds. There is something; drained is the note. */
-static __inline__ bool ws_policy_surplus(const struct ws_thief *h,
-					 struct ws_observation *g,
-					 unsigned drained, unsigned switches,
-					 unsigned now)
+static inline bool ws_policy_surplus(const struct ws_thief *h,
+				     struct ws_observation *g,
+				     unsigned drained, unsigned switches,
+				     unsigned now)
 {
 	unsigned lasts = ws_policy_same(&g->g_drained, &g->g_since, drained,
 					now);
@@ -222,7 +221,7 @@ static __inline__ bool ws_policy_surplus(const struct ws_thief *h,
  * Returns whether J3 holds. After a stop for nothing it waits until the owner
  * has switched, or for long.
  */
-static __inline__ bool ws_policy_stuck(const struct ws_thief *h,
+static inline bool ws_policy_stuck(const struct ws_thief *h,
 				      struct ws_observation *g,
 				      unsigned switches, unsigned now)
 {
@@ -235,21 +234,21 @@ static __inline__ bool ws_policy_stuck(const struct ws_thief *h,
 }
 
 /* Returns how many threads a theft may move (J6). At first there is no bound. */
-static __inline__ unsigned ws_policy_greed(const struct ws_thief *h,
-					   const struct ws_observation *g)
+static inline unsigned ws_policy_greed(const struct ws_thief *h,
+				       const struct ws_observation *g)
 {
 	return ws_policy_coarse(h, g) || h->h_greed == WS_POLICY_GREED ?
 		UINT_MAX : h->h_greed;
 }
 
-static __inline__ unsigned ws_policy_more(unsigned time, unsigned times,
-					  unsigned most)
+static inline unsigned ws_policy_more(unsigned time, unsigned times,
+				      unsigned most)
 {
 	return time < most / times ? time * times : most;
 }
 
 /* Learns from a bad theft (J4). */
-static __inline__ void ws_policy_bad(struct ws_thief *h, unsigned now)
+static inline void ws_policy_bad(struct ws_thief *h, unsigned now)
 {
 	h->h_since    = now;
 	h->h_patience = ws_policy_more(h->h_patience, 4, WS_POLICY_MOST);
@@ -258,7 +257,7 @@ static __inline__ void ws_policy_bad(struct ws_thief *h, unsigned now)
 		h->h_greed / 4 : WS_POLICY_GREED_LEAST;
 }
 
-static __inline__ void ws_policy_good(struct ws_thief *h)
+static inline void ws_policy_good(struct ws_thief *h)
 {
 	h->h_patience = h->h_patience / 2 > WS_POLICY_PATIENCE ?
 		h->h_patience / 2 : WS_POLICY_PATIENCE;
@@ -268,9 +267,9 @@ static __inline__ void ws_policy_good(struct ws_thief *h)
 }
 
 /* Learns from a stop, or an attempt, that has yielded nothing. */
-static __inline__ void ws_policy_vain(struct ws_thief *h,
-				      struct ws_observation *g,
-				      unsigned switches, unsigned now)
+static inline void ws_policy_vain(struct ws_thief *h,
+				  struct ws_observation *g,
+				  unsigned switches, unsigned now)
 {
 	__atomic_store_n(&g->g_vain, switches, __ATOMIC_RELAXED);
 	ws_policy_bad(h, now);
@@ -280,7 +279,7 @@ static __inline__ void ws_policy_vain(struct ws_thief *h,
  * Learns what a theft takes. It takes longer if the owner computes, or one of both
  * is preempted. So the price shrinks fast and grows slowly.
  */
-static __inline__ void ws_policy_price(struct ws_thief *h, unsigned took)
+static inline void ws_policy_price(struct ws_thief *h, unsigned took)
 {
 	if (took > WS_POLICY_PRICE_MOST)
 		took = WS_POLICY_PRICE_MOST;
@@ -293,7 +292,7 @@ static __inline__ void ws_policy_price(struct ws_thief *h, unsigned took)
 }
 
 /* Notes a theft, to judge it later. */
-static __inline__ void ws_policy_stole(struct ws_thief *h, unsigned began,
+static inline void ws_policy_stole(struct ws_thief *h, unsigned began,
 				      unsigned now, unsigned mail)
 {
 	h->h_stole = true;
@@ -304,8 +303,9 @@ static __inline__ void ws_policy_stole(struct ws_thief *h, unsigned began,
 }
 
 /* Begins a trial of a theft from owner; switches are of both (J7). */
-static __inline__ void ws_policy_try(struct ws_thief *h, const struct ws_observation *g,
-				     int owner, unsigned switches)
+static inline void ws_policy_try(struct ws_thief *h,
+				 const struct ws_observation *g,
+				 int owner, unsigned switches)
 {
 	h->h_run      = __atomic_load_n(&g->g_run, __ATOMIC_RELAXED);
 	h->h_owner    = h->h_run > 0 && !ws_policy_coarse(h, g) ? owner : -1;
@@ -313,8 +313,8 @@ static __inline__ void ws_policy_try(struct ws_thief *h, const struct ws_observa
 }
 
 /* Ends the trial. Returns whether both did less than the owner alone. */
-static __inline__ bool ws_policy_fails(struct ws_thief *h, unsigned switches,
-				       unsigned now)
+static inline bool ws_policy_fails(struct ws_thief *h, unsigned switches,
+				   unsigned now)
 {
 	unsigned alone = ws_policy_age(now, h->h_at) / h->h_run;
 
@@ -329,14 +329,14 @@ static __inline__ bool ws_policy_fails(struct ws_thief *h, unsigned switches,
 }
 
 /* Does the thief give back threads that are woken from elsewhere? */
-static __inline__ bool ws_policy_gives(struct ws_thief *h, unsigned now)
+static inline bool ws_policy_gives(struct ws_thief *h, unsigned now)
 {
 	h->h_gives = h->h_gives && (int)(h->h_until - now) > 0;
 	return h->h_gives;
 }
 
 /* Judges the last theft, when the thief has nothing to do any more (J4). */
-static __inline__ void ws_policy_judge(struct ws_thief *h, unsigned now,
+static inline void ws_policy_judge(struct ws_thief *h, unsigned now,
 				      unsigned mail)
 {
 	unsigned busy = ws_policy_age(now, h->h_at);
@@ -357,7 +357,7 @@ static __inline__ void ws_policy_judge(struct ws_thief *h, unsigned now,
  * on a cpu, and much if the thief is preempted. So h_fence grows fast, up to a
  * most, and shrinks slowly.
  */
-static __inline__ void ws_policy_fence(struct ws_thief *h, unsigned took)
+static inline void ws_policy_fence(struct ws_thief *h, unsigned took)
 {
 	if (took > WS_POLICY_FENCE_MOST)
 		took = WS_POLICY_FENCE_MOST;
@@ -367,14 +367,14 @@ static __inline__ void ws_policy_fence(struct ws_thief *h, unsigned took)
 		h->h_fence -= (h->h_fence - took) / 32;
 }
 
-static __inline__ unsigned ws_policy_less(unsigned time)
+static inline unsigned ws_policy_less(unsigned time)
 {
 	time -= time / 8;
 	return time > WS_POLICY_PATIENCE ? time : WS_POLICY_PATIENCE;
 }
 
 /* Returns how long to nap now (J5). Patience shrinks with each nap. */
-static __inline__ unsigned ws_policy_nap(struct ws_thief *h)
+static inline unsigned ws_policy_nap(struct ws_thief *h)
 {
 	unsigned nap = h->h_nap;
 
@@ -385,8 +385,8 @@ static __inline__ unsigned ws_policy_nap(struct ws_thief *h)
 }
 
 /* Returns whether no thief has seen the worker switch since then. */
-static __inline__ bool ws_policy_stood(const struct ws_observation *g,
-				       unsigned since)
+static inline bool ws_policy_stood(const struct ws_observation *g,
+				   unsigned since)
 {
 	return (int)(__atomic_load_n(&g->g_still, __ATOMIC_RELAXED) -
 		     since) <= 0;
@@ -396,7 +396,7 @@ static __inline__ bool ws_policy_stood(const struct ws_observation *g,
  * Forgets a bad theft, when no other worker has work. Not all of them: the same
  * threads may go on at once.
  */
-static __inline__ void ws_policy_calm(struct ws_thief *h)
+static inline void ws_policy_calm(struct ws_thief *h)
 {
 	h->h_patience = h->h_patience / 4 > WS_POLICY_PATIENCE ?
 		h->h_patience / 4 : WS_POLICY_PATIENCE;

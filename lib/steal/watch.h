@@ -71,7 +71,7 @@ struct ws_watch {
 #endif
 #define WS_WATCH_NOW(v)	((void)(v), ws_watch_now())
 
-static __inline__ unsigned ws_watch_now(void)
+static inline unsigned ws_watch_now(void)
 {
 	struct timespec now;
 
@@ -80,7 +80,7 @@ static __inline__ unsigned ws_watch_now(void)
 }
 #endif
 
-static __inline__ bool ws_watch_begin(struct ws_watch *v)
+static inline bool ws_watch_begin(struct ws_watch *v)
 {
 	int no = 0;
 
@@ -88,22 +88,22 @@ static __inline__ bool ws_watch_begin(struct ws_watch *v)
 			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	/* U1 */
 }
 
-static __inline__ void ws_watch_join(struct ws_watch *v)
+static inline void ws_watch_join(struct ws_watch *v)
 {
 	__atomic_fetch_add(&v->v_watches, 1, __ATOMIC_SEQ_CST);	/* U1 */
 }
 
-static __inline__ void ws_watch_end(struct ws_watch *v)
+static inline void ws_watch_end(struct ws_watch *v)
 {
 	__atomic_fetch_sub(&v->v_watches, 1, __ATOMIC_SEQ_CST);	/* U4 */
 }
 
-static __inline__ bool ws_is_watched(const struct ws_watch *v)
+static inline bool ws_is_watched(const struct ws_watch *v)
 {
 	return __atomic_load_n(&v->v_watches, __ATOMIC_SEQ_CST) != 0; /* U5 */
 }
 
-static __inline__ bool ws_watch_due(struct ws_watch *v)
+static inline bool ws_watch_due(struct ws_watch *v)
 {
 	unsigned last = __atomic_load_n(&v->v_looked, __ATOMIC_RELAXED);
 	unsigned now = WS_WATCH_NOW(v);

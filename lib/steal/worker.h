@@ -62,19 +62,19 @@ extern struct ws_worker **ws_homes;
 struct ws_worker *ws_home_native(const struct uproc_thread *t);
 
 /* Begins the section of w, after a thief if need be. Owner, outside of it. */
-static __inline__ void ws_enter(struct ws_worker *w)
+static inline void ws_enter(struct ws_worker *w)
 {
 	ws_stop_enter(&w->w_gate.g_stop);
 }
 
 /* Ends the section of w. Owner, inside or outside. */
-static __inline__ void ws_leave(struct ws_worker *w)
+static inline void ws_leave(struct ws_worker *w)
 {
 	ws_stop_leave(&w->w_gate.g_stop);
 }
 
 /* Returns the home of t; NULL while it has not begun. Any thread. */
-static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
+static inline struct ws_worker *ws_home(const struct uproc_thread *t)
 {
 	/* Pairs with lane_set(): the caller may know t from before it began. */
 	int lane = __atomic_load_n(&t->t_stack.u_lane, __ATOMIC_ACQUIRE);
@@ -85,8 +85,8 @@ static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
 }
 
 /* Returns whether t has a lane at home at w. Owner, inside its section. */
-static __inline__ bool ws_is_home(const struct ws_worker *w,
-				  const struct uproc_thread *t)
+static inline bool ws_is_home(const struct ws_worker *w,
+			      const struct uproc_thread *t)
 {
 	/* Relaxed: if the home is w, w has set the lane, or has acquired it. */
 	int lane = __atomic_load_n(&t->t_stack.u_lane, __ATOMIC_RELAXED);

@@ -44,14 +44,14 @@
 #include "uwait.h"
 
 /* Returns why waits are cancelled, or 0. Any thread. */
-static __inline__ int ucancel_why(const int *flag)
+static inline int ucancel_why(const int *flag)
 {
 	return __atomic_load_n(flag, __ATOMIC_SEQ_CST);
 }
 
 /* Shows w. False: the flag is set, so w shall not wait. Then leave, too. */
-static __inline__ bool ucancel_enter(struct uwait **slot, struct uwait *w,
-				     const int *flag)
+static inline bool ucancel_enter(struct uwait **slot, struct uwait *w,
+				 const int *flag)
 {
 	__atomic_store_n(slot, w, __ATOMIC_SEQ_CST);		/* E1 */
 	USCHED_RACE(cancel_E2);
@@ -59,7 +59,7 @@ static __inline__ bool ucancel_enter(struct uwait **slot, struct uwait *w,
 }
 
 /* Hides the record. From the return on no cancellation touches it. */
-static __inline__ void ucancel_leave(struct uwait **slot, struct ulock *lock)
+static inline void ucancel_leave(struct uwait **slot, struct ulock *lock)
 {
 	if (__atomic_exchange_n(slot, NULL, __ATOMIC_RELAXED) != NULL)
 		return;						/* L1 */
@@ -68,7 +68,7 @@ static __inline__ void ucancel_leave(struct uwait **slot, struct ulock *lock)
 }
 
 /* Sets the flag to why, which is not 0. Caller holds the lock. */
-static __inline__ void ucancel_set(int *flag, int why)
+static inline void ucancel_set(int *flag, int why)
 {
 	__atomic_store_n(flag, why, __ATOMIC_SEQ_CST);		/* K1 */
 	USCHED_RACE(cancel_K2);
@@ -78,7 +78,7 @@ static __inline__ void ucancel_set(int *flag, int why)
  * Returns the record of a slot, claimed, or NULL. The caller completes it (K4)
  * after it has released the lock. Caller holds the lock, and has set the flag.
  */
-static __inline__ struct uwait *ucancel_take(struct uwait **slot)
+static inline struct uwait *ucancel_take(struct uwait **slot)
 {
 	struct uwait *w = __atomic_exchange_n(slot, NULL,
 					      __ATOMIC_SEQ_CST); /* K2 */

@@ -33,7 +33,7 @@ struct uself_block {
 };
 
 /* Returns the block of u, or NULL. */
-static __inline__ struct uself_block *uself_of(const struct ustack *u)
+static inline struct uself_block *uself_of(const struct ustack *u)
 {
 	return (struct uself_block *)uwait_self(u, uwait_run);
 }

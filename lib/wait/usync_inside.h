@@ -36,7 +36,7 @@ UPREEMPT_NEVER;
 extern __thread char usync_here[2] HIDDEN;
 
 /* Does what the function in usync.c does, without a call. */
-extern __inline__ __attribute__((gnu_inline)) const void *usync_native(void)
+extern inline __attribute__((gnu_inline)) const void *usync_native(void)
 {
 	return usync_here + NATIVE;
 }

@@ -18,7 +18,7 @@
  *	get, the lock is taken			put
  *
  *	L1 make the place odd			P1 l_state = 0
- *	L2 ws_fence_heavy()			P2 ws_fence_light()
+ *	L2 ufence_heavy()			P2 ufence_light()
  *	L3 exchange l_state for 1; it was	P3 is the place odd?
  *	   0: done				P4 then add 1 to it, unless it has
  *	L4 sleep while the place is as in	   changed, and wake all
@@ -70,11 +70,11 @@ int ulock_place[ULOCK_PLACES];		/* atomic */
 #endif
 
 /* Fences would order all that release any lock, and hide races from the tool. */
-#if defined(WS_FENCE_TSAN)
+#if defined(UFENCE_TSAN)
 #define ULOCK_FENCE(kind)	((void)0)
 #define ULOCK_ORDER(order)	__ATOMIC_SEQ_CST
 #else
-#define ULOCK_FENCE(kind)	ws_fence_##kind()
+#define ULOCK_FENCE(kind)	ufence_##kind()
 #define ULOCK_ORDER(order)	(order)
 #endif
 

@@ -380,7 +380,7 @@ int uproc_init(struct uproc_set **out, const struct uproc_ops *ops,
 	if (proc_nr < 1 || thread_nr < 0 || (UPROC_SINGLE && proc_nr > 1) ||
 	    proc_nr > UPROC_MOST)
 		return -EINVAL;
-	(void)ws_fence_init();		/* if it fails, it is only slower */
+	(void)ufence_init();		/* if it fails, it is only slower */
 	rc = ufork_watch();
 	return rc != 0 ? rc : make_in_place(out, was, ops, proc_nr, thread_nr);
 }

@@ -41,14 +41,14 @@
  *	3 the last item: either gets it, by a compare-and-swap
  *	4 one thief gets the item, the other WS_DEQUE_LOST or a later item
  *
- * The caller must call ws_fence_init() (fence.h) before, and the first word of
+ * The caller must call ufence_init() (fence.h) before, and the first word of
  * an item must not be NULL or WS_DEQUE_LOST. The thread that gets an item sees
  * all writes before its push. A struct ws_deque is aligned to WS_DEQUE_LINE,
  * and so must be the memory of a struct around it.
  *
  * A steal that finds nothing has passed no fence. So a thread about to sleep
- * first says that it sleeps, then passes ws_fence_heavy(), and then looks again
- * (ws_deque_size()). An owner that has pushed passes ws_fence_light(), and then
+ * first says that it sleeps, then passes ufence_heavy(), and then looks again
+ * (ws_deque_size()). An owner that has pushed passes ufence_light(), and then
  * looks for sleepers.
  *
  * INVARIANTS
@@ -97,7 +97,7 @@
  *	R3  both compare-and-swaps: that the slot was read; and for
  *	    ws_deque_size() and ws_deque_steal_alone(), the d_bottom of the pop
  *	A3  the loads of d_top in ws_deque_look() and of thieves
- *	F   ws_fence_light() in pop with ws_fence_heavy() in steal: Q2
+ *	F   ufence_light() in pop with ufence_heavy() in steal: Q2
  *
  * The compare-and-swaps are sequentially consistent, as in the paper. The slots
  * are relaxed: Q4, R1. R3 and A3 matter on machines that let a store pass an
@@ -316,7 +316,7 @@ static ALWAYS_INLINE struct ws_deque_item ws_deque_pop(struct ws_deque *d)
 	USCHED_RACE(deque_pop);
 	__atomic_store_n(&d->d_bottom, b, __ATOMIC_RELEASE);		/* R1 */
 	USCHED_RACE(deque_F);
-	ws_fence_light();						/* F */
+	ufence_light();							/* F */
 	left = ws_deque_span(b, __atomic_load_n(&d->d_top, __ATOMIC_RELAXED));
 	if (left > 0)							/* Q2 */
 		return ws_deque_get(d->d_array, b);
@@ -367,7 +367,7 @@ static inline struct ws_deque_item ws_deque_steal(struct ws_deque *d)
 	if (ws_deque_span(__atomic_load_n(&d->d_bottom, __ATOMIC_RELAXED),
 			  t) <= 0)
 		return ws_deque_none(NULL);
-	ws_fence_heavy();						/* F */
+	ufence_heavy();							/* F */
 	b = __atomic_load_n(&d->d_bottom, __ATOMIC_ACQUIRE);		/* A1 */
 	if (ws_deque_span(b, t) <= 0)
 		return ws_deque_none(NULL);

@@ -146,7 +146,7 @@ static bool all_sleep(struct ws_worker *w)
 		return true;		/* the watch will see */
 	__atomic_store_n(&ws_unwatched, 1, __ATOMIC_SEQ_CST);
 	TALLY(w, fences, 1);
-	ws_fence_heavy();
+	ufence_heavy();
 	return all_parked();
 }
 

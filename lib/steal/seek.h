@@ -14,8 +14,8 @@
  *	N1 ws_seek_begin(): one more seeks	G1 put the work where it can be
  *	N2 search; found work: N7		   taken
  *	N3 ws_seek_end(): one less seeks	G2 ws_seek_must_wake():
- *	N4 upark_prepare(), then ws_seek_park():      ws_fence_light()
- *	   one more sleeps, ws_fence_heavy()	G3    true if none seeks, and
+ *	N4 upark_prepare(), then ws_seek_park():      ufence_light()
+ *	   one more sleeps, ufence_heavy()	G3    true if none seeks, and
  *	N5 look again; found work: stay		      some worker sleeps
  *	   awake				G4    then wake a sleeper
  *	N6 sleep (idle.h); ws_seek_unpark();
@@ -75,7 +75,7 @@
  * both become full fences, for good:
  *
  *	O1 m_full = HALF: from now on light fences are full
- *	O2 ws_fence_heavy()
+ *	O2 ufence_heavy()
  *	O3 m_full = FULL: from now on heavy fences are only full
  *
  * A light fence that was free, since it has not seen O1, is before O2, as far as
@@ -127,7 +127,7 @@ static inline void ws_seek_full(struct ws_seek *m)
 			false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))	/* O1 */
 		return;
 	USCHED_RACE(seek_O2);
-	ws_fence_heavy();						/* O2 */
+	ufence_heavy();							/* O2 */
 	__atomic_store_n(&m->m_full, WS_SEEK_FULL, __ATOMIC_RELEASE);	/* O3 */
 }
 
@@ -135,18 +135,18 @@ static inline void ws_seek_full(struct ws_seek *m)
 static inline void ws_seek_light(const struct ws_seek *m)
 {
 	if (unlikely(__atomic_load_n(&m->m_full, __ATOMIC_RELAXED)))
-		ws_fence_full();
+		ufence_full();
 	else
-		ws_fence_light();
+		ufence_light();
 }
 
 /* The fence of a worker about to sleep, or that has found work. */
 static inline void ws_seek_heavy(const struct ws_seek *m)
 {
 	if (__atomic_load_n(&m->m_full, __ATOMIC_ACQUIRE) == WS_SEEK_FULL)
-		ws_fence_full();				/* pairs with O3 */
+		ufence_full();					/* pairs with O3 */
 	else
-		ws_fence_heavy();
+		ufence_heavy();
 }
 
 static inline void ws_seek_begin(struct ws_seek *m)

@@ -15,10 +15,10 @@
  *	The owner:				A thief:
  *
  *	K1 in = 1				K3 stop: the next number, and
- *	   ws_fence_light()			   ASKED; or give up
+ *	   ufence_light()			   ASKED; or give up
  *	K2 ASKED? then in = 0,			K9 answer = stop? then K6 in the
  *	K8    answer = stop, again and		   end; look for a while
- *	      again until it is not,		K4 ws_fence_heavy()
+ *	      again until it is not,		K4 ufence_heavy()
  *	      and back to K1			K5 wait until in is 0; or give
  *	...					   up: K6
  *	K7 in = 0				...
@@ -49,7 +49,7 @@
  *
  *	operation      who may call		against others
  *	ws_stop_init   the owner, after		forbidden
- *	               ws_fence_init()
+ *	               ufence_init()
  *	ws_stop_enter  the owner, not in	waits while it is stopped
  *	ws_stop_leave  the owner, in or not	-
  *	ws_stop_in     the owner, not in	true: it is in; false: call
@@ -120,14 +120,14 @@ static __inline__ int ws_stop_in(struct ws_stop *k)
 {
 	__atomic_store_n(&k->k_in, 1, __ATOMIC_RELAXED);	/* K1 */
 	USCHED_RACE(stop_K2);
-	ws_fence_light();
+	ufence_light();
 	return !(__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE) &
 		 WS_STOP_ASKED);				/* K2 T2 */
 }
 
 static __inline__ void ws_stop_init(struct ws_stop *k)
 {
-	k->k_stop = ws_fence_free() ? 0 : WS_STOP_FENCE;
+	k->k_stop = ufence_free() ? 0 : WS_STOP_FENCE;
 }
 
 static __inline__ int ws_stop_quick(struct ws_stop *k)
@@ -206,7 +206,7 @@ static __attribute__((unused)) int ws_stop_force(struct ws_stop *k)
 {
 	int i;
 
-	ws_fence_heavy();						/* K4 */
+	ufence_heavy();							/* K4 */
 	for (i = 0; i < WS_STOP_PATIENCE; i++) {
 		if (!__atomic_load_n(&k->k_in, __ATOMIC_ACQUIRE)) /* K5 T1 */
 			return 1;

@@ -193,7 +193,7 @@ static int start(void)
 		return rc;
 	uview_all.v_no_counter = !counter_is_even();
 	uview_code_find();
-	(void)ws_fence_init();		/* -ENOSYS: fences are full */
+	(void)ufence_init();		/* -ENOSYS: fences are full */
 	rc = atexit(uview_file_close) != 0 ? -ENOMEM : uview_file_open();
 	if (rc < 0) {
 		usched_message("view: there is no recorder: " UVIEW_PATH ": %s",

@@ -12,9 +12,9 @@
  *	the maker of a census			a dispatcher, in uview_next()
  *
  *	G1 v_gate = 1				L1 state = INSIDE (release)
- *	G2 ws_fence_heavy()			L2 s_next() of the scheduler, sleep
+ *	G2 ufence_heavy()			L2 s_next() of the scheduler, sleep
  *	G3 wait until the state is INSIDE	L3 state = RUNNING
- *	G4 look at threads			L4 ws_fence_light()
+ *	G4 look at threads			L4 ufence_light()
  *	G5 v_gate = 0 (release)			L5 v_gate is 0? else back to L1
  *
  * Either L5 sees G1, or G3 sees L3. A dispatcher that is still RUNNING when
@@ -344,7 +344,7 @@ void uview_census_take(struct uview_view *self, long patience)
 	tick = uview_tick();
 	ns   = uview_ns();
 	__atomic_store_n(&uview_all.v_gate, 1, __ATOMIC_SEQ_CST);	/* G1 */
-	ws_fence_heavy();						/* G2 */
+	ufence_heavy();							/* G2 */
 	while ((census.c_running = running(own)) != 0 &&		/* G3 */
 	       uview_ns() - ns < (uint64_t)patience)
 		(void)nanosleep(&nap, NULL);

@@ -267,7 +267,7 @@ static NOINLINE void gate_wait(struct uview_view *v)
 		while (__atomic_load_n(&uview_all.v_gate, __ATOMIC_ACQUIRE))
 			(void)nanosleep(&t, NULL);
 		__atomic_store_n(&v->w_state, UVIEW_RUNNING, __ATOMIC_RELAXED);
-		ws_fence_light();
+		ufence_light();
 	} while (__atomic_load_n(&uview_all.v_gate, __ATOMIC_ACQUIRE));
 }
 
@@ -275,7 +275,7 @@ static NOINLINE void gate_wait(struct uview_view *v)
 static inline void gate_pass(struct uview_view *v)
 {
 	__atomic_store_n(&v->w_state, UVIEW_RUNNING, __ATOMIC_RELAXED);
-	ws_fence_light();
+	ufence_light();
 	if (unlikely(__atomic_load_n(&uview_all.v_gate, __ATOMIC_ACQUIRE)))
 		gate_wait(v);
 }

@@ -25,7 +25,7 @@ static long barriers;
 static bool refused;			/* fails, as if unknown, */
 static bool forgotten;			/* or as if not registered */
 
-#define REGISTERS	(1 << 4)	/* WS_FENCE_REGISTER */
+#define REGISTERS	(1 << 4)	/* UFENCE_REGISTER */
 
 static UNUSED long count_syscall(long nr, int cmd, int flags, int cpu, int x,
 				 int y, int z)
@@ -373,12 +373,12 @@ static void costs_nothing(void)
 	ws_deque_fini(&d);
 }
 
-#if defined(WS_FENCE_MEMBARRIER)
+#if defined(UFENCE_MEMBARRIER)
 
 static void no_more(void)
 {
 	refused = true;
-	ws_fence_heavy();
+	ufence_heavy();
 }
 
 /* On Linux a child stays registered; elsewhere that is unknown. */
@@ -386,12 +386,12 @@ static void after_fork(void)
 {
 	long before = barriers;
 
-	ws_fence_heavy();
+	ufence_heavy();
 	CHECK_IS(barriers, before + 1);
 	forgotten = true;
-	ws_fence_heavy();
+	ufence_heavy();
 	CHECK_IS(barriers, before + 4);
-	ws_fence_heavy();
+	ufence_heavy();
 	CHECK_IS(barriers, before + 5);
 }
 
@@ -399,9 +399,9 @@ static long heavy_costs(void)
 {
 	long before = barriers;
 
-	ws_fence_light();
+	ufence_light();
 	CHECK_IS(barriers, before);
-	ws_fence_heavy();
+	ufence_heavy();
 	return barriers - before;
 }
 
@@ -411,21 +411,21 @@ static void fences(void)
 	char text[200];
 	int rc;
 
-	CHECK(ws_fence_mode == WS_FENCE_UNDECIDED && heavy_costs() == 1);
+	CHECK(ufence_mode == UFENCE_UNDECIDED && heavy_costs() == 1);
 	refused = true;
-	CHECK(heavy_costs() == 1 && ws_fence_mode == WS_FENCE_UNDECIDED);
-	CHECK(ws_fence_init() == -ENOSYS && heavy_costs() == 0);
+	CHECK(heavy_costs() == 1 && ufence_mode == UFENCE_UNDECIDED);
+	CHECK(ufence_init() == -ENOSYS && heavy_costs() == 0);
 	refused = false;
-	CHECK(ws_fence_init() == -ENOSYS && heavy_costs() == 0);
-	ws_fence_mode = WS_FENCE_UNDECIDED;
-	rc = ws_fence_init();
+	CHECK(ufence_init() == -ENOSYS && heavy_costs() == 0);
+	ufence_mode = UFENCE_UNDECIDED;
+	rc = ufence_init();
 	if (rc != 0) {
-		CHECK(rc == -ENOSYS && ws_fence_mode == WS_FENCE_BOTH_FULL);
+		CHECK(rc == -ENOSYS && ufence_mode == UFENCE_BOTH_FULL);
 		return;
 	}
 	CHECK_IS(heavy_costs(), 1);
 	refused = true;
-	CHECK_IS(ws_fence_init(), 0);
+	CHECK_IS(ufence_init(), 0);
 	refused = false;
 	CHECK_IS(check_child(after_fork, text, sizeof text), 0);
 	CHECK_IS(check_dies("no more", no_more, "fence: membarrier()"), 0);
@@ -437,10 +437,10 @@ static void each_kind(void)
 	int mode;
 
 	fences();
-	if (ws_fence_mode != WS_FENCE_ONE_FREE)
+	if (ufence_mode != UFENCE_ONE_FREE)
 		printf("no membarrier(2) here\n");
-	for (mode = ws_fence_mode; mode >= WS_FENCE_UNDECIDED; mode--) {
-		ws_fence_mode = mode;
+	for (mode = ufence_mode; mode >= UFENCE_UNDECIDED; mode--) {
+		ufence_mode = mode;
 		costs_nothing();
 		runs(what[mode]);
 	}
@@ -448,7 +448,7 @@ static void each_kind(void)
 #else
 static void each_kind(void)
 {
-	CHECK_IS(ws_fence_init(), -ENOSYS);
+	CHECK_IS(ufence_init(), -ENOSYS);
 	costs_nothing();
 	runs("full");
 }

@@ -367,17 +367,17 @@ broken 'unsigned indices: pop of an empty deque' deque deque.h \
 	'/(ws_deque_span(b, .*) < 0)/,/return x/d
 	s|^	if (left > 0)	.*|	if (b > b - (unsigned long)left)|
 	s|if (left == 0 &&|if (left == 0 \&\& 1 \&\&|'
-broken 'no fence in pop' deque deque.h '/ws_fence_light();/d'
-broken 'no fence in steal' deque deque.h '/ws_fence_heavy();/d'
+broken 'no fence in pop' deque deque.h '/ufence_light();/d'
+broken 'no fence in steal' deque deque.h '/ufence_heavy();/d'
 broken 'a heavy fence that is full, and a light one that is free' deque \
-	fence.h 's/if (mode != WS_FENCE_ONE_FREE)/if (1)/; s/!ws_fence_call(WS_FENCE_EXPEDITED) &&/0 \&\&/'
+	fence.h 's/if (mode != UFENCE_ONE_FREE)/if (1)/; s/!ufence_call(UFENCE_EXPEDITED) &&/0 \&\&/'
 broken 'full fences not sequentially consistent' deque fence.h \
 	's/thread_fence(__ATOMIC_SEQ_CST)/thread_fence(__ATOMIC_ACQ_REL)/' full
 broken 'pop reads d_top before the fence' deque deque.h \
-	's/left = ws_deque_span(b, .*/left = ws_deque_span(b, t);/; s/^	ws_fence_light();/	unsigned long t = __atomic_load_n(\&d->d_top, __ATOMIC_RELAXED); &/' full
+	's/left = ws_deque_span(b, .*/left = ws_deque_span(b, t);/; s/^	ufence_light();/	unsigned long t = __atomic_load_n(\&d->d_top, __ATOMIC_RELAXED); &/' full
 broken 'steal reads the array before d_bottom' deque deque.h \
-	'/^	ws_fence_heavy();/s/.*/	struct ws_deque_array *a = __atomic_load_n(\&d->d_array, __ATOMIC_ACQUIRE); &/
-	/ws_fence_heavy();/,$s/ws_deque_get(.*, t);/ws_deque_get(a, t);/' full
+	'/^	ufence_heavy();/s/.*/	struct ws_deque_array *a = __atomic_load_n(\&d->d_array, __ATOMIC_ACQUIRE); &/
+	/ufence_heavy();/,$s/ws_deque_get(.*, t);/ws_deque_get(a, t);/' full
 broken 'the last one popped without a swap' deque deque.h \
 	's/if (left == 0 && ws_deque_win(d, b))/if (left == 0)/' full
 broken 'the swap a load and a store' deque deque.h \
@@ -392,7 +392,7 @@ broken 'A1 relaxed, without a fence' deque deque.h \
 broken 'Q5: an old array is written' deque deque.h \
 	's/^	big->a_old = a;/& ws_deque_put(a, d->d_bottom, ws_deque_none(NULL));/' full
 broken 'A1 relaxed' deque deque.h \
-	'/ws_fence_heavy();/,/A1 \*/s/d_bottom, __ATOMIC_ACQUIRE/d_bottom, __ATOMIC_RELAXED/' full
+	'/ufence_heavy();/,/A1 \*/s/d_bottom, __ATOMIC_ACQUIRE/d_bottom, __ATOMIC_RELAXED/' full
 broken 'd_bottom read before d_top' deque deque.h \
 	's/^	if (ws_deque_span(b, t) <= 0)/	t = __atomic_load_n(\&d->d_top, __ATOMIC_ACQUIRE); &/' full
 broken 'the array before it is filled' deque deque.h \
@@ -408,8 +408,8 @@ broken 'Q4: room by a d_top that is not yet' deque deque.h \
 # ws_mail_close() is more than a load and a store, that ws_mail_open() leaves SETTLED,
 # and that a post which finds GONE does not post (mail.h); the orders of seek N1
 # and N4, and of ws_seek_unpark().
-broken 'K1: no light fence' stop stop.h '/ws_fence_light();/d'
-broken 'K4: no heavy fence' stop stop.h '/ws_fence_heavy();/d'
+broken 'K1: no light fence' stop stop.h '/ufence_light();/d'
+broken 'K4: no heavy fence' stop stop.h '/ufence_heavy();/d'
 broken 'K2: no look' stop stop.h \
 	'/^	return !(__atomic_load_n(&k->k_stop, /{N;s/.*/	return 1;/
 	}' full
@@ -530,7 +530,7 @@ broken 'N7: no heavy fence' seek seek.h \
 	}'
 broken 'O1: both fences are full at once' seek seek.h \
 	's/WS_SEEK_HALF,$/WS_SEEK_FULL,/'
-broken 'O2: no heavy fence' seek seek.h '/^	ws_fence_heavy();.*O2/d'
+broken 'O2: no heavy fence' seek seek.h '/^	ufence_heavy();.*O2/d'
 broken 'O3: givers know nothing' seek seek.h \
 	's/unlikely(__atomic_load_n(&m->m_full, __ATOMIC_RELAXED))/0/'
 broken 'N5: no second look' seek m_seek.c \

@@ -15,7 +15,7 @@ static void *pool(size_t size);
 
 #define WS_DEQUE_ALLOC(size)	pool(size)
 #define WS_DEQUE_FREE(block)	((void)(block))
-#define WS_FENCE_MODEL
+#define UFENCE_MODEL
 #include "deque.h"
 
 #define ITEMS	6
@@ -221,7 +221,7 @@ static void own_steal(void)
 static void push_and_look(void)
 {
 	push(0);
-	ws_fence_light();
+	ufence_light();
 	if (__atomic_load_n(&s.asleep, __ATOMIC_RELAXED))
 		s.wakes = 1;
 }
@@ -229,7 +229,7 @@ static void push_and_look(void)
 static void sleep_or_see(void)
 {
 	__atomic_store_n(&s.asleep, 1, __ATOMIC_RELAXED);
-	ws_fence_heavy();
+	ufence_heavy();
 	s.looks = (int)ws_deque_size(&s.deque);
 }
 
@@ -244,7 +244,7 @@ static void seen(void)
 static void heavy_and_heavy(void)
 {
 	__atomic_store_n(&s.flag, 1, __ATOMIC_RELAXED);
-	ws_fence_heavy();
+	ufence_heavy();
 	if (__atomic_load_n(&s.asleep, __ATOMIC_RELAXED))
 		s.wakes = 1;
 }
@@ -261,22 +261,22 @@ static void seen_only(void)
 static void sleep_or_see_flag(void)
 {
 	__atomic_store_n(&s.asleep, 1, __ATOMIC_RELAXED);
-	ws_fence_heavy();
+	ufence_heavy();
 	s.looks = __atomic_load_n(&s.flag, __ATOMIC_RELAXED);
 }
 
 static void full(void)
 {
-#if defined(WS_FENCE_MEMBARRIER)
-	ws_fence_mode = WS_FENCE_BOTH_FULL;
+#if defined(UFENCE_MEMBARRIER)
+	ufence_mode = UFENCE_BOTH_FULL;
 #endif
 }
 
 static void one_free(void)
 {
-#if defined(WS_FENCE_MEMBARRIER)
-	ws_fence_mode = WS_FENCE_UNDECIDED;
-	MUST(ws_fence_init() == 0);
+#if defined(UFENCE_MEMBARRIER)
+	ufence_mode = UFENCE_UNDECIDED;
+	MUST(ufence_init() == 0);
 #endif
 }
 

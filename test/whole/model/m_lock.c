@@ -2,7 +2,7 @@
 /* m_lock.c: scenarios of lock.h, with both kinds of fences (fence.h). */
 
 #include "model.h"
-#define WS_FENCE_MODEL
+#define UFENCE_MODEL
 #define ULOCK_PLACE(l)	place_of(l)
 struct ulock;
 static int *place_of(const struct ulock *l);
@@ -31,9 +31,9 @@ static int *place_of(const struct ulock *l)
 
 static void init(int last, bool free)
 {
-#if defined(WS_FENCE_MEMBARRIER)
-	ws_fence_mode = free ? WS_FENCE_UNDECIDED : WS_FENCE_BOTH_FULL;
-	MUST(!free || ws_fence_init() == 0);
+#if defined(UFENCE_MEMBARRIER)
+	ufence_mode = free ? UFENCE_UNDECIDED : UFENCE_BOTH_FULL;
+	MUST(!free || ufence_init() == 0);
 #else
 	(void)free;
 #endif

@@ -15,7 +15,7 @@
 #define WS_STOP_PATIENCE	1
 #define WS_STOP_RELAX()		((void)0)
 #define WS_STOP_GIVE_WAY(nr)	model_pause(1)
-#define WS_FENCE_MODEL
+#define UFENCE_MODEL
 #include "usched.h"
 #include "mail.h"
 #include "stop.h"
@@ -372,8 +372,8 @@ static void init(int count, int posted, int waits)
 {
 	int i;
 
-#if defined(WS_FENCE_MEMBARRIER)
-	ws_fence_mode = WS_FENCE_BOTH_FULL;
+#if defined(UFENCE_MEMBARRIER)
+	ufence_mode = UFENCE_BOTH_FULL;
 #endif
 	for (i = 0; i < WORKERS; i++)
 		uinbox_init(&s.worker[i].p_inbox);

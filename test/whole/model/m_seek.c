@@ -16,7 +16,7 @@
  * giver itself.
  */
 #include "model.h"
-#define WS_FENCE_MODEL
+#define UFENCE_MODEL
 #include "seek.h"
 #include "idle.h"
 
@@ -241,9 +241,9 @@ static void give_two_finish(void)	{ give_two(); finish(); }
 
 static void init(int nr, bool free)
 {
-#if defined(WS_FENCE_MEMBARRIER)
-	ws_fence_mode = free ? WS_FENCE_UNDECIDED : WS_FENCE_BOTH_FULL;
-	MUST(!free || ws_fence_init() == 0);
+#if defined(UFENCE_MEMBARRIER)
+	ufence_mode = free ? UFENCE_UNDECIDED : UFENCE_BOTH_FULL;
+	MUST(!free || ufence_init() == 0);
 #else
 	(void)free;
 #endif

@@ -21,7 +21,7 @@ static int looks;			/* as is this: for the answer */
 #define WS_STOP_PATIENCE	(patient ? INT_MAX : 2)
 #define WS_STOP_RELAX()		(patient ? model_pause(1) : (void)0)
 #define WS_STOP_GIVE_WAY(nr)	model_pause(2)
-#define WS_FENCE_MODEL
+#define UFENCE_MODEL
 #include "stop.h"
 
 #define OWNERS	2
@@ -185,9 +185,9 @@ static void done_patient(void)
 
 static void fences(bool free)
 {
-#if defined(WS_FENCE_MEMBARRIER)
-	ws_fence_mode = free ? WS_FENCE_UNDECIDED : WS_FENCE_BOTH_FULL;
-	MUST(!free || ws_fence_init() == 0);
+#if defined(UFENCE_MEMBARRIER)
+	ufence_mode = free ? UFENCE_UNDECIDED : UFENCE_BOTH_FULL;
+	MUST(!free || ufence_init() == 0);
 #else
 	(void)free;
 #endif

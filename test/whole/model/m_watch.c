@@ -16,7 +16,7 @@
  * worker counts as stuck if its switches are as many at two looks.
  */
 #include "model.h"
-#define WS_FENCE_MODEL
+#define UFENCE_MODEL
 #include "seek.h"
 #include "idle.h"
 
@@ -217,8 +217,8 @@ static void wakes_thrice(void)
 
 static void init(void)
 {
-#if defined(WS_FENCE_MEMBARRIER)
-	ws_fence_mode = WS_FENCE_BOTH_FULL;
+#if defined(UFENCE_MEMBARRIER)
+	ufence_mode = UFENCE_BOTH_FULL;
 #endif
 	s.idle = -1;
 	NAME(s.watch.v_watches);

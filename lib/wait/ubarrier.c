@@ -11,7 +11,8 @@
 
 #include "usync_inside.h"
 
-struct uwait_kind UWAIT_BARRIER[1] = KIND("barrier", "ubarrier_wait", NULL);
+struct uwait_kind UWAIT_BARRIER[1] =
+	USYNC_KIND("barrier", "ubarrier_wait", NULL);
 
 enum { CAME = 4 };
 
@@ -20,13 +21,13 @@ static bool barrier_give_up(struct usync *y, struct usync_wait *z)
 {
 	bool counted;
 
-	lock_get(z->z_lock);
+	usync_lock_get(z->z_lock);
 	counted = z->z_prev == NULL;			/* B1 */
 	if (!counted) {
-		take_out(&y->y_first, z);
-		set(y, usync_state(y) - CAME);
+		usync_take_out(&y->y_first, z);
+		usync_set(y, usync_state(y) - CAME);
 	}
-	lock_put(z->z_lock);
+	usync_lock_put(z->z_lock);
 	return counted;
 }
 
@@ -34,7 +35,7 @@ static bool barrier_give_up(struct usync *y, struct usync_wait *z)
 static bool barrier_last(struct ubarrier *b, struct usync_wait *z)
 {
 	struct usync *y = &b->br_sync;
-	struct ulock *lock = enter(y);
+	struct ulock *lock = usync_enter(y);
 	unsigned now = usync_state(y);
 	struct usync_wait *all = NULL;
 	bool last = now / CAME + 1 == b->br_nr;
@@ -42,13 +43,13 @@ static bool barrier_last(struct ubarrier *b, struct usync_wait *z)
 
 	if (last) {
 		all = usync_take_all(&y->y_first, &nr);
-		set(y, 0);
+		usync_set(y, 0);
 	} else if (z != NULL) {
-		put_last(&y->y_first, z);
-		set(y, now + CAME);
+		usync_put_last(&y->y_first, z);
+		usync_set(y, now + CAME);
 	}
-	lock_put(lock);
-	complete_all(all, 0);
+	usync_lock_put(lock);
+	usync_complete_all(all, 0);
 	return last;
 }
 
@@ -84,6 +85,6 @@ void ubarrier_init(struct ubarrier *b, unsigned nr)
 
 int ubarrier_busy(const struct ubarrier *b)
 {
-	LOOK(&b->br_sync, UHARD_BARRIER, "ubarrier_busy");
-	return busy(&b->br_sync);
+	USYNC_LOOK(&b->br_sync, UHARD_BARRIER, "ubarrier_busy");
+	return usync_busy(&b->br_sync);
 }

@@ -39,7 +39,7 @@ static int see_cond(const struct uwait *w, struct uwait_seen *v)
 	return v->vs_kind->wk_see(lock, v);
 }
 
-struct uwait_kind UWAIT_COND[1] = KIND("cond", "ucond_wait", see_cond);
+struct uwait_kind UWAIT_COND[1] = USYNC_KIND("cond", "ucond_wait", see_cond);
 
 /*
  * Makes a record for a wait for c and then for a lock, and gets all else that
@@ -58,8 +58,8 @@ static struct pair *pair_make(struct ucond *c, const struct usync *lock,
 		*rc = -errno;
 		return NULL;
 	}
-	wait_init(&p->pr_signal, &c->cd_sync);
-	wait_init(&p->pr_lock, lock);
+	usync_wait_init(&p->pr_signal, &c->cd_sync);
+	usync_wait_init(&p->pr_lock, lock);
 	p->pr_lock.z_wait = p->pr_signal.z_wait;
 	p->pr_lock.z_wait.w_kind   = uwait_id(kind);
 	p->pr_lock.z_wait.w_flags |= UWAIT_SURE;
@@ -76,11 +76,11 @@ static struct pair *pair_make(struct ucond *c, const struct usync *lock,
 /* Puts z into the ring of c. */
 static void cond_put(struct ucond *c, struct usync_wait *z)
 {
-	struct ulock *lock = enter(&c->cd_sync);
+	struct ulock *lock = usync_enter(&c->cd_sync);
 
-	put_last(&c->cd_sync.y_first, z);
+	usync_put_last(&c->cd_sync.y_first, z);
 	usync_set_queued(&c->cd_sync);
-	lock_put(lock);
+	usync_lock_put(lock);
 }
 
 int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until)
@@ -163,7 +163,7 @@ static void cond_pass(struct usync_wait *z)
 		return;
 	}
 	y = &m->mx_sync;
-	lock = enter(y);
+	lock = usync_enter(y);
 	now = usync_state(y);
 	do {
 		more = now & (UMUTEX_TAKEN | UMUTEX_WOKEN) ? USYNC_QUEUED :
@@ -171,10 +171,10 @@ static void cond_pass(struct usync_wait *z)
 	} while (!usync_change(y, &now, now | more));
 	if (more == USYNC_QUEUED) {			/* C2 */
 		z->z_claimed = true;
-		put_last(&y->y_first, z);
+		usync_put_last(&y->y_first, z);
 	} else
-		hint(y, passes(z));
-	lock_put(lock);
+		usync_hint_set(y, usync_passes(z));
+	usync_lock_put(lock);
 	if (more != USYNC_QUEUED)
 		uwait_complete(&z->z_wait, RETRY);
 }
@@ -186,12 +186,12 @@ void ucond_signal(struct ucond *c)
 	struct ulock *lock;
 
 	USYNC_CALL(y, UHARD_COND, "ucond_signal");
-	if (!(acquired(y) & USYNC_QUEUED))		/* usync N6 */
+	if (!(usync_acquired(y) & USYNC_QUEUED))	/* usync N6 */
 		return;
-	lock = enter(y);
-	z = take_first(&y->y_first);
+	lock = usync_enter(y);
+	z = usync_take_first(&y->y_first);
 	usync_set_queued(y);
-	lock_put(lock);
+	usync_lock_put(lock);
 	if (z != NULL)
 		cond_pass(z);
 }
@@ -204,12 +204,12 @@ void ucond_broadcast(struct ucond *c)
 	unsigned nr;
 
 	USYNC_CALL(y, UHARD_COND, "ucond_broadcast");
-	if (!(acquired(y) & USYNC_QUEUED))		/* usync N6 */
+	if (!(usync_acquired(y) & USYNC_QUEUED))	/* usync N6 */
 		return;
-	lock = enter(y);
+	lock = usync_enter(y);
 	z = usync_take_all(&y->y_first, &nr);
 	usync_set_queued(y);
-	lock_put(lock);
+	usync_lock_put(lock);
 	for (; z != NULL; z = next) {
 		next = z->z_next;
 		cond_pass(z);
@@ -218,6 +218,6 @@ void ucond_broadcast(struct ucond *c)
 
 int ucond_busy(const struct ucond *c)
 {
-	LOOK(&c->cd_sync, UHARD_COND, "ucond_busy");
-	return busy(&c->cd_sync);
+	USYNC_LOOK(&c->cd_sync, UHARD_COND, "ucond_busy");
+	return usync_busy(&c->cd_sync);
 }

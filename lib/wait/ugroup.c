@@ -9,12 +9,12 @@
 
 #include "usync_inside.h"
 
-struct uwait_kind UWAIT_GROUP[1] = KIND("group", "ugroup_wait", NULL);
+struct uwait_kind UWAIT_GROUP[1] = USYNC_KIND("group", "ugroup_wait", NULL);
 
 /* Makes the count of y 0, while threads wait. False: *now has changed. */
 static bool group_end(struct usync *y, unsigned *now)
 {
-	struct ulock *lock = enter(y);
+	struct ulock *lock = usync_enter(y);
 	struct usync_wait *first = y->y_first;
 	struct usync_wait *all = NULL;
 	unsigned nr;
@@ -26,8 +26,8 @@ static bool group_end(struct usync *y, unsigned *now)
 		all = usync_take_all(&first, &nr);
 	else
 		y->y_first = first;
-	lock_put(lock);
-	complete_all(all, 0);
+	usync_lock_put(lock);
+	usync_complete_all(all, 0);
 	return ended;
 }
 
@@ -73,26 +73,26 @@ int ugroup_wait(struct ugroup *g, utime_ns until)
 	int rc;
 
 	USYNC_CALL(y, UHARD_GROUP, "ugroup_wait");
-	if (acquired(y) < UGROUP_UNIT)
+	if (usync_acquired(y) < UGROUP_UNIT)
 		return 0;
 	z = usync_wait_make(y, UWAIT_GROUP, until, &rc);
 	if (z == NULL)
 		return rc;
-	lock = enter(y);
-	now = acquired(y);
+	lock = usync_enter(y);
+	now = usync_acquired(y);
 	while (now >= UGROUP_UNIT && !usync_change(y, &now, now | USYNC_QUEUED))
 		;
 	if (now >= UGROUP_UNIT)
-		put_last(&y->y_first, z);
-	lock_put(lock);
+		usync_put_last(&y->y_first, z);
+	usync_lock_put(lock);
 	if (now >= UGROUP_UNIT)
-		return wait_for(y, z, until);
+		return usync_wait_for(y, z, until);
 	uwait_free(z);
 	return 0;
 }
 
 int ugroup_busy(const struct ugroup *g)
 {
-	LOOK(&g->gr_sync, UHARD_GROUP, "ugroup_busy");
-	return busy(&g->gr_sync);
+	USYNC_LOOK(&g->gr_sync, UHARD_GROUP, "ugroup_busy");
+	return usync_busy(&g->gr_sync);
 }

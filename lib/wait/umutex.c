@@ -38,7 +38,7 @@ static int see_mutex(const struct uwait *w, struct uwait_seen *v)
 	return w->w_state == UWAIT_WAITS;
 }
 
-struct uwait_kind UWAIT_MUTEX[1] = KIND("mutex", "umutex_lock", see_mutex);
+struct uwait_kind UWAIT_MUTEX[1] = USYNC_KIND("mutex", "umutex_lock", see_mutex);
 
 /* Bits that keep a caller from taking a mutex, and those that it clears. */
 #define BARS(woken)	((woken) ? UMUTEX_TAKEN : UMUTEX_TAKEN | UMUTEX_RESERVED)
@@ -52,7 +52,7 @@ struct uwait_kind UWAIT_MUTEX[1] = KIND("mutex", "umutex_lock", see_mutex);
 bool umutex_put(struct umutex *m, struct usync_wait *z, bool woken)
 {
 	struct usync *y = &m->mx_sync;
-	struct ulock *lock = enter(y);
+	struct ulock *lock = usync_enter(y);
 	unsigned now = usync_state(y);
 	unsigned more;
 
@@ -61,15 +61,15 @@ bool umutex_put(struct umutex *m, struct usync_wait *z, bool woken)
 			z != NULL ? USYNC_QUEUED : 0;
 	} while (!usync_change(y, &now, (now & ~CLEARS(woken)) | more));
 	if (woken || usync_hint(y) == 0)
-		hint(y, (now | more) & USYNC_QUEUED);
+		usync_hint_set(y, (now | more) & USYNC_QUEUED);
 	if (more == UMUTEX_TAKEN)
 		usync_own(&m->mx_owner, usync_self());
 	else if (woken && z != NULL) {
 		z->z_first = true;
-		put_first(&y->y_first, z);
+		usync_put_first(&y->y_first, z);
 	} else if (z != NULL)
-		put_last(&y->y_first, z);
-	lock_put(lock);
+		usync_put_last(&y->y_first, z);
+	usync_lock_put(lock);
 	return more != UMUTEX_TAKEN;
 }
 
@@ -87,7 +87,7 @@ bool umutex_take(struct umutex *m, bool woken, bool may_spin)
 				continue;
 			usync_own(&m->mx_owner, usync_self());
 			if (woken || now == 0)
-				hint(y, now & USYNC_QUEUED);
+				usync_hint_set(y, now & USYNC_QUEUED);
 			return true;
 		}
 		if (!may_spin || usync_owner(&m->mx_owner) == usync_self() ||
@@ -161,8 +161,8 @@ int umutex_lock_slow(struct umutex *m, utime_ns until)
 static void mutex_pass(struct umutex *m)
 {
 	struct usync *y = &m->mx_sync;
-	struct ulock *lock = enter(y);
-	struct usync_wait *z = take_first(&y->y_first);
+	struct ulock *lock = usync_enter(y);
+	struct usync_wait *z = usync_take_first(&y->y_first);
 	unsigned to = 0;
 	int result = RETRY;
 
@@ -170,14 +170,14 @@ static void mutex_pass(struct umutex *m)
 		result = GIVEN;
 		usync_own(&m->mx_owner, z->z_self);
 		to |= UMUTEX_TAKEN;
-		hint(y, queued(y->y_first));
+		usync_hint_set(y, usync_queued(y->y_first));
 	} else if (z != NULL) {
-		hint(y, passes(z));
+		usync_hint_set(y, usync_passes(z));
 		to |= UMUTEX_WOKEN;
 	} else
-		hint(y, 0);
-	set(y, to | queued(y->y_first));
-	lock_put(lock);
+		usync_hint_set(y, 0);
+	usync_set(y, to | usync_queued(y->y_first));
+	usync_lock_put(lock);
 	if (z != NULL)
 		uwait_complete(&z->z_wait, result);
 }
@@ -202,7 +202,7 @@ void umutex_unlock_slow(struct umutex *m)
 		}
 		to = now - UMUTEX_TAKEN;
 		passed = now & UMUTEX_WOKEN ? usync_hint(y) + 1 : 0;
-		hint(y, passed);
+		usync_hint_set(y, passed);
 		if (passed > UMUTEX_BYPASS_FAR)
 			to |= UMUTEX_RESERVED;		/* M4 */
 	} while (!usync_change(y, &now, to));
@@ -212,7 +212,7 @@ const void *umutex_owner(const struct umutex *m)
 {
 	const void *owner = usync_owner(&m->mx_owner);
 
-	LOOK(&m->mx_sync, UHARD_MUTEX, "umutex_owner");
+	USYNC_LOOK(&m->mx_sync, UHARD_MUTEX, "umutex_owner");
 	return owner != m ? owner : NULL;
 }
 
@@ -240,6 +240,6 @@ int umutex_adopt(struct umutex *m)
 
 int umutex_busy(const struct umutex *m)
 {
-	LOOK(&m->mx_sync, UHARD_MUTEX, "umutex_busy");
-	return busy(&m->mx_sync);
+	USYNC_LOOK(&m->mx_sync, UHARD_MUTEX, "umutex_busy");
+	return usync_busy(&m->mx_sync);
 }

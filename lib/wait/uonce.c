@@ -16,18 +16,18 @@ static int see_once(const struct uwait *w, struct uwait_seen *v)
 	return w->w_state == UWAIT_WAITS;
 }
 
-struct uwait_kind UWAIT_ONCE[1] = KIND("once", "uonce", see_once);
+struct uwait_kind UWAIT_ONCE[1] = USYNC_KIND("once", "uonce", see_once);
 
 /* Ends the caller's run of f, which was not the last: lets another begin. */
 static void once_next(struct uonce *o, struct ulock *lock)
 {
 	struct usync *y = &o->on_sync;
-	struct usync_wait *z = take_first(&y->y_first);
+	struct usync_wait *z = usync_take_first(&y->y_first);
 
 	if (z != NULL)
 		usync_own(&o->on_owner, z->z_self);
-	set(y, (z != NULL ? UONCE_RUNS : 0) | queued(y->y_first));
-	lock_put(lock);
+	usync_set(y, (z != NULL ? UONCE_RUNS : 0) | usync_queued(y->y_first));
+	usync_lock_put(lock);
 	if (z != NULL)
 		uwait_complete(&z->z_wait, RETRY);
 }
@@ -37,9 +37,9 @@ static void once_done(struct usync *y, struct ulock *lock)
 	unsigned nr;
 	struct usync_wait *all = usync_take_all(&y->y_first, &nr);
 
-	set(y, UONCE_DONE);
-	lock_put(lock);
-	complete_all(all, 0);
+	usync_set(y, UONCE_DONE);
+	usync_lock_put(lock);
+	usync_complete_all(all, 0);
 }
 
 static int once_run(struct uonce *o, int (*f)(void *), void *arg)
@@ -54,9 +54,9 @@ static int once_run(struct uonce *o, int (*f)(void *), void *arg)
 			return rc;
 	}
 	if (rc == 0)
-		once_done(y, enter(y));
+		once_done(y, usync_enter(y));
 	else
-		once_next(o, enter(y));
+		once_next(o, usync_enter(y));
 	return rc;
 }
 
@@ -72,19 +72,19 @@ static int once_wait(struct uonce *o, utime_ns until)
 	z = usync_wait_make(y, UWAIT_ONCE, until, &rc);
 	if (z == NULL)
 		return rc;
-	lock = enter(y);
+	lock = usync_enter(y);
 	now = usync_state(y);
 	do
 		more = now & UONCE_DONE ? 0 :
 			now & UONCE_RUNS ? USYNC_QUEUED : UONCE_RUNS;
 	while (!usync_change(y, &now, now | more));
 	if (more == USYNC_QUEUED)
-		put_last(&y->y_first, z);
+		usync_put_last(&y->y_first, z);
 	else if (more == UONCE_RUNS)
 		usync_own(&o->on_owner, z->z_self);
-	lock_put(lock);
+	usync_lock_put(lock);
 	if (more == USYNC_QUEUED)
-		return wait_for(y, z, until);
+		return usync_wait_for(y, z, until);
 	uwait_free(z);
 	return more == UONCE_RUNS ? RETRY : 0;
 }
@@ -96,7 +96,7 @@ int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until)
 	int rc;
 
 	USYNC_CALL(y, UHARD_ONCE, "uonce");
-	now = acquired(y);
+	now = usync_acquired(y);
 	while (!(now & (UONCE_RUNS | UONCE_DONE))) {
 		if (usync_change(y, &now, now | UONCE_RUNS)) {
 			usync_own(&o->on_owner, usync_self());

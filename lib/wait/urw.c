@@ -39,8 +39,8 @@ static int see_rw(const struct uwait *w, struct uwait_seen *v)
 	return w->w_state == UWAIT_WAITS;
 }
 
-struct uwait_kind UWAIT_READ[1]  = KIND("read", "urw_read", see_rw);
-struct uwait_kind UWAIT_WRITE[1] = KIND("write", "urw_write", see_rw);
+struct uwait_kind UWAIT_READ[1]  = USYNC_KIND("read", "urw_read", see_rw);
+struct uwait_kind UWAIT_WRITE[1] = USYNC_KIND("write", "urw_write", see_rw);
 
 /*
  * Passes the lock on, and then releases the lock of the rings. The caller was the
@@ -56,15 +56,15 @@ static void rw_pass(struct urw *l, struct ulock *lock, bool readers)
 	if (readers)
 		all = usync_take_all(&y->y_first, &nr);
 	if (nr == 0)
-		z = take_first(&l->rw_writers);
+		z = usync_take_first(&l->rw_writers);
 	if (z == NULL && !readers)
 		all = usync_take_all(&y->y_first, &nr);
 	if (z != NULL)
 		usync_own(&l->rw_owner, z->z_self);
-	set(y, nr * URW_READER | (z != NULL ? URW_WRITER : 0) |
-	    queued(y->y_first) | queued(l->rw_writers));
-	lock_put(lock);
-	complete_all(all, 0);
+	usync_set(y, nr * URW_READER | (z != NULL ? URW_WRITER : 0) |
+		  usync_queued(y->y_first) | usync_queued(l->rw_writers));
+	usync_lock_put(lock);
+	usync_complete_all(all, 0);
 	if (z != NULL)
 		uwait_complete(&z->z_wait, 0);
 }
@@ -79,15 +79,16 @@ static void rw_next(struct urw *l, struct ulock *lock, bool readers)
 	struct usync_wait *z = l->rw_writers;
 
 	if (z == NULL || (readers && y->y_first != NULL) || z->z_first ||
-	    !is_here(z) || usync_is_local(y) || utime_is_virtual() ||
+	    !usync_is_here(z) || usync_is_local(y) || utime_is_virtual() ||
 	    !uwait_claim(&z->z_wait)) {
 		rw_pass(l, lock, readers);
 		return;
 	}
-	take_out(&l->rw_writers, z);
+	usync_take_out(&l->rw_writers, z);
 	__atomic_store_n(&y->y_skip, URW_BYPASS, __ATOMIC_RELAXED);
-	set(y, URW_WOKEN | queued(y->y_first) | queued(l->rw_writers));
-	lock_put(lock);
+	usync_set(y, URW_WOKEN | usync_queued(y->y_first) |
+	    usync_queued(l->rw_writers));
+	usync_lock_put(lock);
 	uwait_complete(&z->z_wait, RETRY);
 }
 
@@ -104,23 +105,24 @@ static void rw_note(struct urw *l, struct ulock *lock)
 	if (l->rw_writers == NULL && !(now & (URW_WRITER | URW_WOKEN)))
 		all = usync_take_all(&y->y_first, &nr);
 	while (!usync_change(y, &now, ((now & ~(unsigned)USYNC_QUEUED) |
-			     queued(y->y_first) | queued(l->rw_writers))
+			     usync_queued(y->y_first) |
+			     usync_queued(l->rw_writers))
 			     + nr * URW_READER))
 		;
-	lock_put(lock);
-	complete_all(all, 0);
+	usync_lock_put(lock);
+	usync_complete_all(all, 0);
 }
 
 /* Takes z out if it still is in the ring. */
 static void rw_give_up(struct urw *l, struct usync_wait *z,
 		       struct usync_wait **first)
 {
-	lock_get(z->z_lock);
+	usync_lock_get(z->z_lock);
 	if (z->z_prev != NULL) {
-		take_out(first, z);
+		usync_take_out(first, z);
 		rw_note(l, z->z_lock);
 	} else
-		lock_put(z->z_lock);
+		usync_lock_put(z->z_lock);
 }
 
 /*
@@ -130,7 +132,7 @@ static void rw_give_up(struct urw *l, struct usync_wait *z,
 static bool rw_come(struct urw *l, struct usync_wait *z)
 {
 	struct usync *y = &l->rw_sync;
-	struct ulock *lock = enter(y);
+	struct ulock *lock = usync_enter(y);
 	unsigned now = usync_state(y);
 	bool got;
 
@@ -145,9 +147,9 @@ static bool rw_come(struct urw *l, struct usync_wait *z)
 		z->z_first = true;
 		z->z_wait.w_state  = UWAIT_WAITS;
 		z->z_wait.w_at.object = y;
-		put_first(&l->rw_writers, z);
+		usync_put_first(&l->rw_writers, z);
 	}
-	lock_put(lock);
+	usync_lock_put(lock);
 	return got;
 }
 
@@ -196,7 +198,7 @@ static unsigned rw_reads(unsigned now, bool writer_waits)
 /* Notes what the state will be, or what the readers among it will be. */
 static void rw_hint(struct usync *y, unsigned to)
 {
-	hint(y, to & URW_WOKEN ? to : to & ~(URW_READER - 1u));
+	usync_hint_set(y, to & URW_WOKEN ? to : to & ~(URW_READER - 1u));
 }
 
 /*
@@ -206,7 +208,7 @@ static void rw_hint(struct usync *y, unsigned to)
 bool urw_read_put(struct urw *l, struct usync_wait *z, bool again)
 {
 	struct usync *y = &l->rw_sync;
-	struct ulock *lock = enter(y);
+	struct ulock *lock = usync_enter(y);
 	unsigned now = usync_state(y);
 	unsigned to;
 
@@ -216,8 +218,8 @@ bool urw_read_put(struct urw *l, struct usync_wait *z, bool again)
 	while (!usync_change(y, &now, to == now && z != NULL ?
 			     now | USYNC_QUEUED : to));
 	if (to == now && z != NULL)
-		put_last(&y->y_first, z);
-	lock_put(lock);
+		usync_put_last(&y->y_first, z);
+	usync_lock_put(lock);
 	return to == now;
 }
 
@@ -279,7 +281,7 @@ static int rw_read(struct urw *l, utime_ns until, bool again)
 bool urw_write_put(struct urw *l, struct usync_wait *z)
 {
 	struct usync *y = &l->rw_sync;
-	struct ulock *lock = enter(y);
+	struct ulock *lock = usync_enter(y);
 	unsigned now = usync_state(y);
 	bool got;
 
@@ -289,8 +291,8 @@ bool urw_write_put(struct urw *l, struct usync_wait *z)
 	if (got)
 		usync_own(&l->rw_owner, z->z_self);
 	else
-		put_last(&l->rw_writers, z);
-	lock_put(lock);
+		usync_put_last(&l->rw_writers, z);
+	usync_lock_put(lock);
 	return !got;
 }
 
@@ -415,7 +417,7 @@ static void rw_write_unlock(struct urw *l)
 	do {
 		rw_hint(y, now - URW_WRITER);
 		if (rw_has_next(now)) {
-			rw_next(l, enter(y), true);
+			rw_next(l, usync_enter(y), true);
 			return;
 		}
 	} while (!usync_change(y, &now, now - URW_WRITER));
@@ -447,24 +449,24 @@ void urw_unlock(struct urw *l)
 			guessed = false;
 			continue;
 		}
-		lock = enter(y);
-		now = acquired(y);		/* from other readers: R3 */
+		lock = usync_enter(y);
+		now = usync_acquired(y);	/* from other readers: R3 */
 		if (now < 2 * URW_READER && rw_has_next(now)) {
 			rw_next(l, lock, false);
 			return;
 		}
-		lock_put(lock);
+		usync_lock_put(lock);
 	}
 }
 
 const void *urw_owner(const struct urw *l)
 {
-	LOOK(&l->rw_sync, UHARD_RW, "urw_owner");
+	USYNC_LOOK(&l->rw_sync, UHARD_RW, "urw_owner");
 	return usync_owner(&l->rw_owner);
 }
 
 int urw_busy(const struct urw *l)
 {
-	LOOK(&l->rw_sync, UHARD_RW, "urw_busy");
-	return busy(&l->rw_sync);
+	USYNC_LOOK(&l->rw_sync, UHARD_RW, "urw_busy");
+	return usync_busy(&l->rw_sync);
 }

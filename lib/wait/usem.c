@@ -12,12 +12,12 @@
 #define USEM_INLINE		/* functions for files with USCHED_PREEMPT */
 #include "usync_inside.h"
 
-struct uwait_kind UWAIT_SEM[1] = KIND("sem", "usem_wait", NULL);
+struct uwait_kind UWAIT_SEM[1] = USYNC_KIND("sem", "usem_wait", NULL);
 
 /* Takes a unit, or puts z into the ring. Returns whether it did the latter. */
 static bool sem_put(struct usync *y, struct usync_wait *z)
 {
-	struct ulock *lock = enter(y);
+	struct ulock *lock = usync_enter(y);
 	unsigned now = usync_state(y);
 	bool has;
 
@@ -26,8 +26,8 @@ static bool sem_put(struct usync *y, struct usync_wait *z)
 	while (!usync_change(y, &now, has ? now - USEM_UNIT :
 			     now | USYNC_QUEUED));
 	if (!has)
-		put_last(&y->y_first, z);
-	lock_put(lock);
+		usync_put_last(&y->y_first, z);
+	usync_lock_put(lock);
 	return !has;
 }
 
@@ -47,7 +47,7 @@ int usem_wait_slow(struct usem *s, utime_ns until)
 	if (z == NULL)
 		return rc;
 	if (sem_put(y, z))
-		return wait_for(y, z, until);
+		return usync_wait_for(y, z, until);
 	uwait_free(z);
 	return 0;
 }
@@ -55,8 +55,8 @@ int usem_wait_slow(struct usem *s, utime_ns until)
 /* Gives a unit while threads wait, or the count is full. */
 static int sem_pass(struct usync *y)
 {
-	struct ulock *lock = enter(y);
-	struct usync_wait *z = take_first(&y->y_first);
+	struct ulock *lock = usync_enter(y);
+	struct usync_wait *z = usync_take_first(&y->y_first);
 	unsigned now = usync_state(y);
 	unsigned more = z == NULL ? USEM_UNIT : 0;
 	int rc = 0;
@@ -67,8 +67,8 @@ static int sem_pass(struct usync *y)
 			break;
 		}
 	} while (!usync_change(y, &now, ((now & ~(unsigned)USYNC_QUEUED) |
-					 queued(y->y_first)) + more));
-	lock_put(lock);
+					 usync_queued(y->y_first)) + more));
+	usync_lock_put(lock);
 	if (z != NULL)
 		uwait_complete(&z->z_wait, 0);
 	return rc;
@@ -89,12 +89,12 @@ int usem_post_slow(struct usem *s)
 
 unsigned usem_value(const struct usem *s)
 {
-	LOOK(&s->sm_sync, UHARD_SEM, "usem_value");
+	USYNC_LOOK(&s->sm_sync, UHARD_SEM, "usem_value");
 	return usync_state(&s->sm_sync) / USEM_UNIT;
 }
 
 int usem_busy(const struct usem *s)
 {
-	LOOK(&s->sm_sync, UHARD_SEM, "usem_busy");
+	USYNC_LOOK(&s->sm_sync, UHARD_SEM, "usem_busy");
 	return usync_state(&s->sm_sync) & USYNC_QUEUED ? -EBUSY : 0;
 }

@@ -90,7 +90,8 @@
  * N2. A waiter that gives up looks at its record first, under the lock. If the
  *     record was taken out of the ring, the object may be gone.
  * N3. While a record is in a ring, its object exists. A record leaves its ring
- *     under the lock, so a record that was found there exists up to lock_put().
+ *     under the lock, so a record that was found there exists until
+ *     usync_lock_put().
  * N4. No thread holds two of the locks, and no holder calls what may wait.
  * N5. QUEUED says, under the lock, whether the rings of the object are empty.
  * N6. Each call that returns has acquired what the calls before it released,
@@ -133,11 +134,11 @@
 /* Locks. */
 
 #if !defined(USYNC_LOCKS)
-struct usync_lock usync_locks[1 << LOCKS_LOG];
+struct usync_lock usync_locks[1 << USYNC_LOCKS_LOG];
 
 static struct ufork at_fork = {
 	.f_rank = UFORK_SYNC, .f_lock = &usync_locks[0].s_lock,
-	.f_nr = 1 << LOCKS_LOG, .f_step = sizeof usync_locks[0]
+	.f_nr = 1 << USYNC_LOCKS_LOG, .f_step = sizeof usync_locks[0]
 };
 UFORK(at_fork)
 #endif
@@ -146,7 +147,7 @@ __thread char usync_here[2] __attribute__((aligned(2)));
 
 const void *usync_native(void)
 {
-	return usync_here + NATIVE;
+	return usync_here + USYNC_NATIVE;
 }
 
 const void *usync_caller(void)
@@ -178,7 +179,7 @@ struct usync_wait *usync_take_all(struct usync_wait **first, unsigned *nr)
 	struct usync_wait **end = &list;
 	struct usync_wait *z;
 
-	for (*nr = 0; (z = take_first(first)) != NULL; ++*nr) {
+	for (*nr = 0; (z = usync_take_first(first)) != NULL; ++*nr) {
 		*end = z;
 		end = &z->z_next;
 	}
@@ -192,7 +193,7 @@ void usync_set_queued(struct usync *y)
 	unsigned now = usync_state(y);
 
 	while (!usync_change(y, &now, (now & ~(unsigned)USYNC_QUEUED) |
-			     queued(y->y_first)))
+			     usync_queued(y->y_first)))
 		;
 }
 
@@ -210,19 +211,19 @@ struct usync_wait *usync_wait_make(const struct usync *y,
 	z = uwait_make(kind, y, sizeof *z);
 	*rc = z != NULL ? 0 : -errno;
 	if (z != NULL)
-		wait_init(z, y);
+		usync_wait_init(z, y);
 	return z;
 }
 
 /* Takes z out if it still is in the ring of y; y exists only then: N2. */
 void usync_give_up(struct usync *y, struct usync_wait *z)
 {
-	lock_get(z->z_lock);
+	usync_lock_get(z->z_lock);
 	if (z->z_prev != NULL) {
-		take_out(&y->y_first, z);
+		usync_take_out(&y->y_first, z);
 		usync_set_queued(y);
 	}
-	lock_put(z->z_lock);
+	usync_lock_put(z->z_lock);
 }
 
 /* Spins. */
@@ -238,7 +239,8 @@ static bool runs_elsewhere(const void *owner)
 
 	if (utime_is_virtual())
 		return false;
-	if (b == NULL || b->wb_ops->o_runs == NULL || (uintptr_t)owner & NATIVE)
+	if (b == NULL || b->wb_ops->o_runs == NULL ||
+	    (uintptr_t)owner & USYNC_NATIVE)
 		return true;
 	return b->wb_ops->o_runs(b, owner);
 }

@@ -26,11 +26,11 @@
 
 UPREEMPT_NEVER;
 
-#if !defined(LOCKS_LOG)
-#define LOCKS_LOG	8
+#if !defined(USYNC_LOCKS_LOG)
+#define USYNC_LOCKS_LOG	8
 #endif
 
-#define NATIVE	1u		/* a bit of an owner */
+#define USYNC_NATIVE	1u	/* a bit of an owner */
 
 /* The address of this is what stands for the native thread. */
 extern __thread char usync_here[2] HIDDEN;
@@ -38,7 +38,7 @@ extern __thread char usync_here[2] HIDDEN;
 /* Does what the function in usync.c does, without a call. */
 extern inline __attribute__((gnu_inline)) const void *usync_native(void)
 {
-	return usync_here + NATIVE;
+	return usync_here + USYNC_NATIVE;
 }
 
 /* Results of waits. */
@@ -58,7 +58,7 @@ struct usync_wait {
  * A kind of waits. see notes the holder, for messages. The address of an object
  * is that of its usync.
  */
-#define KIND(name, call, see)	\
+#define USYNC_KIND(name, call, see)	\
 	{ { .wk_name = (name), .wk_call = (call), .wk_see = (see) } }
 
 /* Locks. */
@@ -67,45 +67,45 @@ struct usync_wait {
 struct usync_lock {
 	struct ulock s_lock;
 } __attribute__((aligned(64)));
-extern struct usync_lock usync_locks[1 << LOCKS_LOG] HIDDEN;
+extern struct usync_lock usync_locks[1 << USYNC_LOCKS_LOG] HIDDEN;
 #else
 #define usync_locks	USYNC_LOCKS
 #endif
 
-static inline struct ulock *lock_of(const struct usync *y)
+static inline struct ulock *usync_lock_of(const struct usync *y)
 {
 	unsigned key = (unsigned)((uintptr_t)y / 16) * 0x9e3779b1u;
 
 	return usync_is_local(y) ? NULL :
-		&usync_locks[key >> (32 - LOCKS_LOG)].s_lock;
+		&usync_locks[key >> (32 - USYNC_LOCKS_LOG)].s_lock;
 }
 
-static inline void lock_get(struct ulock *lock)
+static inline void usync_lock_get(struct ulock *lock)
 {
 	if (lock != NULL)
 		ulock_get(lock);
 }
 
-static inline void lock_put(struct ulock *lock)
+static inline void usync_lock_put(struct ulock *lock)
 {
 	if (lock != NULL)
 		ulock_put(lock);
 }
 
 /* Begins a change of the rings of y. */
-static inline struct ulock *enter(struct usync *y)
+static inline struct ulock *usync_enter(struct usync *y)
 {
-	struct ulock *lock = lock_of(y);
+	struct ulock *lock = usync_lock_of(y);
 
 	usync_check(y, "usync");
-	lock_get(lock);
+	usync_lock_get(lock);
 	return lock;
 }
 
 /* Rings. Caller holds the lock. */
 
 /* Appends z to a ring. */
-static inline void put_last(struct usync_wait **first, struct usync_wait *z)
+static inline void usync_put_last(struct usync_wait **first, struct usync_wait *z)
 {
 	struct usync_wait *next = *first;
 
@@ -118,13 +118,13 @@ static inline void put_last(struct usync_wait **first, struct usync_wait *z)
 	z->z_prev->z_next = next->z_prev = z;
 }
 
-static inline void put_first(struct usync_wait **first, struct usync_wait *z)
+static inline void usync_put_first(struct usync_wait **first, struct usync_wait *z)
 {
-	put_last(first, z);
+	usync_put_last(first, z);
 	*first = z;
 }
 
-static inline void take_out(struct usync_wait **first, struct usync_wait *z)
+static inline void usync_take_out(struct usync_wait **first, struct usync_wait *z)
 {
 	if (z->z_next == z)
 		*first = NULL;
@@ -136,12 +136,12 @@ static inline void take_out(struct usync_wait **first, struct usync_wait *z)
 }
 
 /* Takes the first that still waits out, claimed. NULL: there is none. */
-static inline struct usync_wait *take_first(struct usync_wait **first)
+static inline struct usync_wait *usync_take_first(struct usync_wait **first)
 {
 	struct usync_wait *z;
 
 	while ((z = *first) != NULL) {
-		take_out(first, z);
+		usync_take_out(first, z);
 		if (z->z_claimed || uwait_claim(&z->z_wait))
 			break;
 	}
@@ -152,7 +152,7 @@ static inline struct usync_wait *take_first(struct usync_wait **first)
 HIDDEN struct usync_wait *usync_take_all(struct usync_wait **first,
 					 unsigned *nr);
 
-static inline void complete_all(struct usync_wait *list, int result)
+static inline void usync_complete_all(struct usync_wait *list, int result)
 {
 	struct usync_wait *next;
 
@@ -165,25 +165,25 @@ static inline void complete_all(struct usync_wait *list, int result)
 /* States. */
 
 /* Returns the state. So the caller may go on without a change of it: usync N6. */
-static inline unsigned acquired(const struct usync *y)
+static inline unsigned usync_acquired(const struct usync *y)
 {
 	return __atomic_load_n(&y->y_state, __ATOMIC_ACQUIRE);
 }
 
-static inline unsigned queued(const struct usync_wait *first)
+static inline unsigned usync_queued(const struct usync_wait *first)
 {
 	return first != NULL ? USYNC_QUEUED : 0;
 }
 
 /* Sets the state. For callers that know that nothing else changes the state. */
-static inline void set(struct usync *y, unsigned to)
+static inline void usync_set(struct usync *y, unsigned to)
 {
 	usync_check(y, "usync");
 	__atomic_store_n(&y->y_state, to, __ATOMIC_RELEASE);
 }
 
 /* Notes what the state will be. */
-static inline void hint(struct usync *y, unsigned of)
+static inline void usync_hint_set(struct usync *y, unsigned of)
 {
 	__atomic_store_n(&y->y_hint, (unsigned short)of, __ATOMIC_RELAXED);
 }
@@ -191,21 +191,21 @@ static inline void hint(struct usync *y, unsigned of)
 /* Says whether threads wait. Caller holds the lock. */
 HIDDEN void usync_set_queued(struct usync *y);
 
-static inline int busy(const struct usync *y)
+static inline int usync_busy(const struct usync *y)
 {
 	return usync_state(y) != 0 ? -EBUSY : 0;
 }
 
 /* Checks an object that this call does not change. In the hard mode only. */
-#define LOOK(y, kind, call)	\
+#define USYNC_LOOK(y, kind, call)	\
 	UHARD(object((y), (unsigned *)(uintptr_t)&(y)->y_magic, (kind), (call)))
 
 /* Waits. */
 
-static inline void wait_init(struct usync_wait *z, const struct usync *y)
+static inline void usync_wait_init(struct usync_wait *z, const struct usync *y)
 {
 	z->z_prev    = NULL;
-	z->z_lock    = lock_of(y);
+	z->z_lock    = usync_lock_of(y);
 	z->z_self    = usync_self();
 	z->z_first   = false;
 	z->z_claimed = false;
@@ -223,8 +223,8 @@ HIDDEN struct usync_wait *usync_wait_make(const struct usync *y,
 HIDDEN void usync_give_up(struct usync *y, struct usync_wait *z);
 
 /* Waits until z, in the ring of y, is completed. Frees z. */
-static inline int wait_for(struct usync *y, struct usync_wait *z,
-			   utime_ns until)
+static inline int usync_wait_for(struct usync *y, struct usync_wait *z,
+				 utime_ns until)
 {
 	int rc = uwait_for(&z->z_wait, until);
 
@@ -235,7 +235,7 @@ static inline int wait_for(struct usync *y, struct usync_wait *z,
 }
 
 /* Returns whether the thread of z runs on the caller's processor. A hint. */
-static inline bool is_here(const struct usync_wait *z)
+static inline bool usync_is_here(const struct usync_wait *z)
 {
 	const struct ustack *u = z->z_wait.w_stack;
 
@@ -244,9 +244,9 @@ static inline bool is_here(const struct usync_wait *z)
 }
 
 /* Returns the first y_hint of a mutex while z, which is woken, is on its way. */
-static inline unsigned passes(const struct usync_wait *z)
+static inline unsigned usync_passes(const struct usync_wait *z)
 {
-	return is_here(z) ? UMUTEX_BYPASS_FAR - UMUTEX_BYPASS : 1;
+	return usync_is_here(z) ? UMUTEX_BYPASS_FAR - UMUTEX_BYPASS : 1;
 }
 
 /*

@@ -68,13 +68,13 @@ broken 'N1 a group ends before its waiters are taken' sync lib/wait/ugroup.c \
 broken 'N2 who gives up touches the object' sync lib/wait/usync.c \
 	'/^void usync_give_up/,/^}/s/if (z->z_prev != NULL) {/usync_set_queued(y); if (z->z_prev != NULL) {/'
 broken 'N3 no lock' sync_native lib/wait/usync_inside.h \
-	'/^static inline void lock_[gp][eu]t/,/^}/s/lock != NULL/0/'
+	'/^static inline void usync_lock_[gp][eu]t/,/^}/s/lock != NULL/0/'
 broken 'N3 a claim is not looked at' sync_model lib/wait/usync_inside.h \
 	's/z->z_claimed || uwait_claim(&z->z_wait)/z->z_claimed || uwait_claim(\&z->z_wait) || 1/'
 broken 'N5 QUEUED is not cleared' sync lib/wait/usync.c \
 	'/^void usync_set_queued/,/^}/s/(now & ~(unsigned)USYNC_QUEUED)/now/'
 broken 'last in, first out' sync_model lib/wait/usync_inside.h \
-	'/^static inline void put_last/,/^}/s/z->z_next = next;/*first = z; &/'
+	'/^static inline void usync_put_last/,/^}/s/z->z_next = next;/*first = z; &/'
 broken 'M1 nothing is woken' sync lib/wait/umutex.c \
 	's/(now & (USYNC_QUEUED | UMUTEX_WOKEN)) == USYNC_QUEUED/0/'
 broken 'M3 WOKEN stays' sync lib/wait/umutex.c 's/\(define CLEARS.*\)UMUTEX_WOKEN | /\1/'
@@ -111,7 +111,7 @@ broken 'S1 a unit is lost' sync_model lib/wait/usem.c 's/z == NULL ? USEM_UNIT :
 broken 'R1 readers pass writers' sync_model lib/wait/urw.c \
 	'/^static bool rw_is_closed/,/^}/s/now & USYNC_QUEUED/0/;s/!again && (l->rw_writers != NULL/0 \&\& (l->rw_writers != NULL/'
 broken 'R1 a writer after a writer' sync_model lib/wait/urw.c \
-	's/rw_next(l, enter(y), true)/rw_next(l, enter(y), false)/'
+	's/rw_next(l, usync_enter(y), true)/rw_next(l, usync_enter(y), false)/'
 broken 'R1 a reader after a reader' sync_model lib/wait/urw.c \
 	's/rw_next(l, lock, false)/rw_next(l, lock, true)/'
 broken 'R2 readers wait for nothing' sync_model lib/wait/urw.c \
@@ -131,9 +131,9 @@ broken 'B1 who was counted is late' sync_model lib/wait/ubarrier.c \
 broken 'O1 two run it' sync_model lib/wait/uonce.c \
 	'/^static void once_next/,/^}/s/UONCE_RUNS : 0/0 : 0/'
 broken 'O1 not done' sync_model lib/wait/uonce.c \
-	's/rc == 0 ? UONCE_DONE : 0/0/;s/set(y, UONCE_DONE)/set(y, 0)/'
+	's/rc == 0 ? UONCE_DONE : 0/0/;s/usync_set(y, UONCE_DONE)/usync_set(y, 0)/'
 broken 'O1 who fails lets none run' sync lib/wait/uonce.c \
-	's/^	struct usync_wait \*z = take_first(&y->y_first);$/&\n	if (z != NULL \&\& uwait_kind(\&z->z_wait) == UWAIT_ONCE) put_last(\&y->y_first, z), z = NULL;/'
+	's/^	struct usync_wait \*z = usync_take_first(&y->y_first);$/&\n	if (z != NULL \&\& uwait_kind(\&z->z_wait) == UWAIT_ONCE) usync_put_last(\&y->y_first, z), z = NULL;/'
 broken 'a stranger unlocks' sync_bare lib/wait/umutex.c \
 	'/^void umutex_unlock_slow/,/^}/s/usync_owner(&m->mx_owner) != usync_self()/0/'
 broken 'the owner waits for itself' sync lib/wait/umutex.c \

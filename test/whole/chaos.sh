@@ -198,7 +198,7 @@ mutants() {
 	broken 'usync: a signal for a waiter that has gone' plain lib/wait/usync_inside.h \
 		's/z->z_claimed || uwait_claim(&z->z_wait)/true/'
 	broken 'usync: the last reader is relaxed' tsan lib/wait/urw.c \
-		'/R3 \*/s/acquired(y)/usync_state(y)/'
+		'/R3 \*/s/usync_acquired(y)/usync_state(y)/'
 	broken 'usync: a wait for a condition reserves nothing' plain \
 		lib/wait/ucond.c 's/^	\*rc = uwait_reserve(until);$/	*rc = 0;/'
 	broken 'usync: a wait for a condition reserves when it has unlocked' \

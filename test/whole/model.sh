@@ -592,21 +592,21 @@ broken 'U2: nobody remembers' watch m_watch.c \
 
 # usync.c and its objects: more of them in sync.sh.
 broken 'N1 a touch after the last' sync umutex.c \
-	'/^static void mutex_pass/,/^}/s/lock_put(lock);/& y->y_hint = 0;/' full
+	'/^static void mutex_pass/,/^}/s/usync_lock_put(lock);/& y->y_hint = 0;/' full
 broken 'N2 a look at the object first' sync usync.c \
-	'/^void usync_give_up/,/^}/s/if (z->z_prev/if (queued(y->y_first) \&\& z->z_prev/'
+	'/^void usync_give_up/,/^}/s/if (z->z_prev/if (usync_queued(y->y_first) \&\& z->z_prev/'
 broken 'N6 a signal for none is relaxed' sync ucond.c \
-	's/acquired(y) & USYNC_QUEUED/usync_state(y) \& USYNC_QUEUED/'
+	's/usync_acquired(y) & USYNC_QUEUED/usync_state(y) \& USYNC_QUEUED/'
 broken 'N6 the end of a group is relaxed' sync ugroup.c \
-	'/^int ugroup_wait/,/^}/s/now = acquired(y);/now = usync_state(y);/'
+	'/^int ugroup_wait/,/^}/s/now = usync_acquired(y);/now = usync_state(y);/'
 broken 'R3 the last reader is relaxed' sync urw.c \
-	'/R3 \*/s/acquired(y)/usync_state(y)/'
+	'/R3 \*/s/usync_acquired(y)/usync_state(y)/'
 broken 'changes are relaxed' sync usync.h \
 	'/to, 0,$/{n;s/_ACQ_REL/_RELAXED/;s/_ACQUIRE/_RELAXED/}'
 broken 'changes do not release' sync usync.h \
 	'/to, 0,$/{n;s/_ACQ_REL/_ACQUIRE/}'
 broken 'the last change is relaxed' sync usync_inside.h \
-	'/^static inline void set(/,/^}/s/_RELEASE/_RELAXED/' full
+	'/^static inline void usync_set(/,/^}/s/_RELEASE/_RELAXED/' full
 broken 'M1 the first is not woken' sync umutex.c \
 	's/(now & (USYNC_QUEUED | UMUTEX_WOKEN)) == USYNC_QUEUED/0/'
 broken 'M1 queued while it is free' sync umutex.c \

@@ -14,7 +14,7 @@
 #include "model.h"
 #define LOOKS		0
 #define USYNC_LOCKS	s.lock
-#define LOCKS_LOG	1
+#define USYNC_LOCKS_LOG	1
 #define USYNC_INLINE	static inline
 #define ULOCK_PLACE(l)	place_of(l)
 struct ulock;

@@ -30,8 +30,12 @@
  * way, and nothing will ever change.
  *
  *	operation      who may call
- *	uidle_sleep    a processor, after upark_prepare() and a look in vain
- *	uidle_doze     the same; may wake itself
+ *	uidle_enter    a processor, after upark_prepare() and a look in vain: it
+ *		       sleeps now, as does the caller of _enter_unless_last
+ *	uidle_awake    the same processor, at the end of its sleep
+ *	uidle_stay     the same, without a sleep, if it has not entered
+ *	uidle_sleep, uidle_doze
+ *		       enter, a sleep and its end in one call: for models
  *	uidle_wake     any thread or signal handler, after it has given work
  *	uidle_hold     any thread, while the count cannot reach the number of
  *		       processors: before the start, or while there is a hold

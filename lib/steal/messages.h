@@ -213,7 +213,7 @@ static NOINLINE void take_waits(struct ws_worker *w, bool owner)
 	struct uwait *r, *more;
 
 	if (uproc_is_due(&w->w_proc))
-		uwait_expired(uwait_expire(b));	/* posts them to homes */
+		uwait_complete_due(uwait_claim_due(b));	/* posts them to homes */
 	for (r = uwait_take(b); r != NULL; r = more) {
 		more = r->w_at.link;
 		if (take_wait(w, r, owner))

@@ -9,7 +9,7 @@
  * other workers: it nearly always runs soon, so that would cost too much. So
  * some worker must look, each WS_WATCH milliseconds, for workers that have not
  * switched since the last look. That worker is the watch. If a worker sleeps,
- * it is the watch, and sleeps for that time only (uidle_doze()). While none
+ * it is the watch, and sleeps for that time only (uproc_sleep()). While none
  * sleeps, each worker that switches asks now and then whether a look is due.
  *
  *	A sleeper:				A worker that runs threads:

@@ -13,7 +13,7 @@
  * arrived already, so if its deadline passes first, the claim fails.
  *
  * The owner of a base claims what is due while it has the wheel to itself, by
- * uwait_expire(), and completes it afterwards, by uwait_expired(). Between the two
+ * uwait_claim_due(), and completes it afterwards, by uwait_complete_due(). Between the two
  * steps the records exist, since they have not arrived. Processors do so in
  * drain() of arrive.h and take_waits() of lib/steal/messages.h, plain dispatchers in
  * utime_run() and utime_idle().

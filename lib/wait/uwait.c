@@ -75,7 +75,7 @@
  * INVARIANTS
  *
  * A1. A record is claimed once. The claimer completes it once: uwait_complete(),
- *     or uwait_expired() for deadlines.
+ *     or uwait_complete_due() for deadlines.
  * A2. Only the dispatcher of the thread, or a native thread that has stopped
  *     it, changes CLAIMED to ARRIVED; the waiter itself if it has claimed.
  * A3. A record that has not arrived is not freed, nor is its thread.
@@ -129,7 +129,7 @@ void uwait_base_init(struct uwait_base *b, struct usched *s,
 	b->wb_due   = UNEVER;
 }
 
-struct uwait *uwait_expire(struct uwait_base *b)
+struct uwait *uwait_claim_due(struct uwait_base *b)
 {
 	struct uwait *list = NULL;
 	struct uwait **end = &list;
@@ -420,7 +420,7 @@ void uwait_complete(struct uwait *w, int result)
 	complete(w);						/* H2 */
 }
 
-void uwait_expired(struct uwait *list)
+void uwait_complete_due(struct uwait *list)
 {
 	struct uwait *next;
 
@@ -451,7 +451,7 @@ void uwait_look(struct uwait_base *b)
 {
 	uwait_take_posted(b);
 	if (uwait_due(b) != UNEVER && uwait_due(b) <= unow())
-		uwait_expired(uwait_expire(b));
+		uwait_complete_due(uwait_claim_due(b));
 }
 
 /* Waiting. */

@@ -649,13 +649,13 @@ int uwait_orphan(struct uwait_base *b, struct uwait *w);
  * Claims the records whose deadline has passed, and returns them, linked by
  * w_at.link. A part of uwait_look(). Caller has b to itself.
  */
-struct uwait *uwait_expire(struct uwait_base *b);
+struct uwait *uwait_claim_due(struct uwait_base *b);
 
 /*
- * Ends the waits of a list from uwait_expire(). A part of uwait_look(). Caller
+ * Ends the waits of a list from uwait_claim_due(). A part of uwait_look(). Caller
  * need not have b to itself.
  */
-void uwait_expired(struct uwait *list);
+void uwait_complete_due(struct uwait *list);
 
 /* Notes that w, whose thread is at home here, has arrived. Then wake it. */
 static __inline__ void uwait_arrived(struct uwait *w)

@@ -103,7 +103,7 @@ static void timers_add(struct uwait_base *b, long nr)
 /* Returns the base of s, the caller's, with a wheel. NULL: no memory. */
 static struct uwait_base *timed_base_of(struct usched *s)
 {
-	struct uwait_base *b = base_of(s);
+	struct uwait_base *b = uwait_base_of(s);
 
 	return b != NULL && (b->wb_wheel != NULL || wheel_make(b)) ? b : NULL;
 }

@@ -75,7 +75,7 @@
  *
  * HINTS
  *
- * possible() looks without the lock. With UNOW, and a single channel, its "no"
+ * uchan_possible() looks without the lock. With UNOW, and a single channel, its "no"
  * is the answer; else a wrong answer costs only time. Its first load has
  * acquire order, so ch_closed is not older. Of an open channel the answer was
  * then right at the time of the first load.
@@ -84,7 +84,7 @@
  *
  *	send copies after queueing, from v		chan (hard mode)
  *	claimer forgets the copy into the record	chan
- *	take() leaves a sender's value in the record	chan: order
+ *	uchan_take() leaves a sender's value in the record	chan: order
  *	a failed claim ends the search			chan: late
  *	a failed claim does not count in ch_late	chan: freed
  *	uchan_leave() is not called after a time-out	chan: model
@@ -134,7 +134,7 @@ static void release(struct uchan *c)
 	uhard_free(&c->ch_object, c,
 		   sizeof *c + (size_t)c->ch_size * c->ch_room);
 #else
-	count_set(c, 0);
+	uchan_count_set(c, 0);
 	__atomic_store_n(&c->ch_closed, true, __ATOMIC_RELEASE);
 	*(volatile bool *)&c->ch_freed = true;
 	free(c);
@@ -146,12 +146,12 @@ void uchan_leave(struct uchan *c, struct link *l)
 {
 	bool last = false;
 
-	lock(c);
+	uchan_lock(c);
 	if (l->ln_prev != NULL)
-		line_take(l);
+		uchan_line_take(l);
 	else
 		last = --c->ch_late == 0 && c->ch_freed;
-	unlock(c);
+	uchan_unlock(c);
 	if (last)
 		release(c);
 }
@@ -163,19 +163,19 @@ static inline struct uwait *record_one(struct uchan *c, const void *v,
 				       bool send, bool timed)
 {
 	struct uwait *w = uwait_make(send ? UWAIT_SEND : UWAIT_RECV, c,
-				     values_at(1) * UNIT + c->ch_size);
+				     uchan_values_at(1) * UCHAN_UNIT + c->ch_size);
 	struct link *l;
 
 	if (w == NULL)
 		return NULL;
-	l = links_of(w);
+	l = uchan_links_of(w);
 	l->ln_case  = 0;
 	l->ln_size  = c->ch_size;
-	l->ln_value = (unsigned short)values_at(1);
+	l->ln_value = (unsigned short)uchan_values_at(1);
 	l->ln_sole  = !timed && uwait_self(w->w_stack, uwait_run) == NULL;
 	w->w_node.n_when = (uintptr_t)c;	/* if no timer needs it */
 	if (send)
-		copy(value_of(l), v, c->ch_size);		/* C2 */
+		uchan_copy(uchan_value_of(l), v, c->ch_size);	/* C2 */
 	return w;
 }
 
@@ -186,12 +186,12 @@ static NOINLINE int queue_one(struct uchan *c, struct uwait *w, void *v,
 	struct uwait *claimed = NULL;
 	int rc = -EAGAIN;
 
-	lock(c);
-	if (unlikely(possible(c, send)))
-		rc = pass(c, v, send, &claimed);
+	uchan_lock(c);
+	if (unlikely(uchan_possible(c, send)))
+		rc = uchan_pass(c, v, send, &claimed);
 	if (rc == -EAGAIN)
-		line_put(&c->ch_line[send], links_of(w));
-	unlock(c);
+		uchan_line_put(&c->ch_line[send], uchan_links_of(w));
+	uchan_unlock(c);
 	if (claimed != NULL)
 		uwait_complete(claimed, claimed->w_result);
 	return rc;
@@ -204,7 +204,7 @@ static NOINLINE int queue_one(struct uchan *c, struct uwait *w, void *v,
 static int give_up(struct uwait *w)
 {
 	struct uchan *c = (struct uchan *)(uintptr_t)w->w_node.n_when;
-	struct link *l = links_of(w);
+	struct link *l = uchan_links_of(w);
 	bool waits = false;
 
 	if (!l->ln_sole)
@@ -212,13 +212,13 @@ static int give_up(struct uwait *w)
 	__atomic_fetch_add(&quitters, 1, __ATOMIC_ACQ_REL);	/* Q1 */
 	if (__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) ==	/* Q2 */
 	    UWAIT_WAITS) {
-		lock(c);
+		uchan_lock(c);
 		waits = l->ln_prev != NULL;
 		if (waits) {
-			line_take(l);
-			claim_sole(w);
+			uchan_line_take(l);
+			uchan_claim_sole(w);
 		}
-		unlock(c);
+		uchan_unlock(c);
 	}
 	__atomic_fetch_sub(&quitters, 1, __ATOMIC_RELEASE);
 	return waits;
@@ -234,7 +234,7 @@ struct uwait_kind UWAIT_RECV[1] = { {
 /* Waits for the claim of w, which is queued. Returns the result of the call. */
 static inline int await_one(struct uchan *c, struct uwait *w, utime_ns until)
 {
-	struct link *l = links_of(w);
+	struct link *l = uchan_links_of(w);
 	bool sole = l->ln_sole;
 	int rc;
 
@@ -261,12 +261,12 @@ static NOINLINE int wait_one(struct uchan *c, void *v, bool send,
 	w = record_one(c, v, send, until != UNEVER);
 	if (w == NULL)
 		return -errno;
-	l = links_of(w);
+	l = uchan_links_of(w);
 	rc = queue_one(c, w, v, send);
 	if (rc == -EAGAIN) {
 		rc = await_one(c, w, until);
 		if (rc == 0 && !send && v != NULL)
-			copy(v, value_of(l), l->ln_size);
+			uchan_copy(v, uchan_value_of(l), l->ln_size);
 	}
 	uwait_free(w);
 	return rc;
@@ -278,10 +278,10 @@ static ALWAYS_INLINE int do_one(struct uchan *c, void *v, bool send, utime_ns un
 
 	if (c == NULL || until < 0)
 		return -EINVAL;
-	CALL(c, send ? "uchan_send" : "uchan_recv");
+	UCHAN_CALL(c, send ? "uchan_send" : "uchan_recv");
 	UHARD(yield());
-	if (possible(c, send)) {
-		rc = pass_locked(c, v, send);
+	if (uchan_possible(c, send)) {
+		rc = uchan_pass_locked(c, v, send);
 		if (likely(rc != -EAGAIN))
 			return rc;
 	}
@@ -363,7 +363,7 @@ static struct uwait **claim_all(struct uchan *c, int side, struct uwait **end)
 	struct uwait *w;
 	char *value;
 
-	while ((w = line_claim(c, side, &value)) != NULL) {
+	while ((w = uchan_line_claim(c, side, &value)) != NULL) {
 		w->w_result |= 1;
 		*end = w;
 		end = &w->w_at.link;
@@ -378,9 +378,9 @@ int uchan_close(struct uchan *c)
 
 	if (c == NULL)
 		return -EINVAL;
-	CALL(c, "uchan_close");
+	UCHAN_CALL(c, "uchan_close");
 	UHARD(yield());
-	lock(c);
+	uchan_lock(c);
 	if (!c->ch_closed) {
 		rc = 0;
 		__atomic_store_n(&c->ch_closed, true, __ATOMIC_RELEASE);
@@ -388,7 +388,7 @@ int uchan_close(struct uchan *c)
 		end = claim_all(c, SENDERS, end);
 	}
 	*end = NULL;
-	unlock(c);
+	uchan_unlock(c);
 	for (; w != NULL; w = next) {
 		next = w->w_at.link;
 		uwait_complete(w, w->w_result);
@@ -403,24 +403,24 @@ void uchan_free(struct uchan *c)
 
 	if (c == NULL)
 		return;
-	CALL(c, "uchan_free");
+	UCHAN_CALL(c, "uchan_free");
 	if (!c->ch_local)
 		ulock_get(&c->ch_lock);
 	if (c->ch_freed)
 		usched_fail("uchan_free: the channel was freed before");
-	if (line_claim(c, RECEIVERS, &value) != NULL ||
-	    line_claim(c, SENDERS, &value) != NULL)
+	if (uchan_line_claim(c, RECEIVERS, &value) != NULL ||
+	    uchan_line_claim(c, SENDERS, &value) != NULL)
 		usched_fail("uchan_free: a thread waits for the channel");
 	c->ch_freed = true;
 	UHARD(ends(&c->ch_object, UHARD_CHAN, "uchan_free"));
 	last = c->ch_late == 0;
-	unlock(c);
+	uchan_unlock(c);
 	if (last)
 		release(c);					/* C6 */
 }
 
 unsigned uchan_count(const struct uchan *c)
 {
-	CALL(c, "uchan_count");
+	UCHAN_CALL(c, "uchan_count");
 	return __atomic_load_n(&c->ch_count, __ATOMIC_RELAXED);
 }

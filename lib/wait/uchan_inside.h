@@ -20,7 +20,7 @@
 
 UPREEMPT_NEVER;
 
-#define UNIT		8u	/* of ln_value, and of values in a record */
+#define UCHAN_UNIT	8u	/* of ln_value, and of values in a record */
 
 enum { RECEIVERS, SENDERS };
 
@@ -55,34 +55,34 @@ struct uchan {
 
 /* Lines. Caller holds ch_lock. */
 
-static struct uwait *wait_of(struct link *l)
+static struct uwait *uchan_wait_of(struct link *l)
 {
 	return (struct uwait *)(void *)(l - l->ln_case) - 1;
 }
 
-static struct link *links_of(struct uwait *w)
+static struct link *uchan_links_of(struct uwait *w)
 {
 	return (struct link *)(void *)(w + 1);
 }
 
 /* Returns where the values begin in a record of nr cases, in units. */
-static inline size_t values_at(int nr)
+static inline size_t uchan_values_at(int nr)
 {
 	return (sizeof(struct uwait) + (size_t)nr * sizeof(struct link) +
-		UNIT - 1) / UNIT;
+		UCHAN_UNIT - 1) / UCHAN_UNIT;
 }
 
-static char *value_of(struct link *l)
+static char *uchan_value_of(struct link *l)
 {
-	return (char *)wait_of(l) + l->ln_value * UNIT;
+	return (char *)uchan_wait_of(l) + l->ln_value * UCHAN_UNIT;
 }
 
-static bool line_empty(const struct link *line)
+static bool uchan_line_empty(const struct link *line)
 {
 	return __atomic_load_n(&line->ln_next, __ATOMIC_ACQUIRE) == line;
 }
 
-static void line_put(struct link *line, struct link *l)
+static void uchan_line_put(struct link *line, struct link *l)
 {
 	l->ln_next = line;
 	l->ln_prev = line->ln_prev;
@@ -90,7 +90,7 @@ static void line_put(struct link *line, struct link *l)
 	__atomic_store_n(&l->ln_prev->ln_next, l, __ATOMIC_RELEASE);
 }
 
-static void line_take(struct link *l)
+static void uchan_line_take(struct link *l)
 {
 	__atomic_store_n(&l->ln_prev->ln_next, l->ln_next, __ATOMIC_RELEASE);
 	l->ln_next->ln_prev = l->ln_prev;
@@ -98,7 +98,7 @@ static void line_take(struct link *l)
 }
 
 /* Claims w, whose only link is l and sole. Caller holds ch_lock: SOLE. */
-static inline void claim_sole(struct uwait *w)
+static inline void uchan_claim_sole(struct uwait *w)
 {
 	__atomic_store_n(&w->w_state, UWAIT_CLAIMED, __ATOMIC_RELAXED);
 	w->w_result = 0;
@@ -108,25 +108,25 @@ static inline void claim_sole(struct uwait *w)
  * Claims the first record of a line for its case, or returns NULL. *value: the
  * value in the record. Caller holds ch_lock.
  */
-static ALWAYS_INLINE struct uwait *line_claim(struct uchan *c, int side,
-					      char **value)
+static ALWAYS_INLINE struct uwait *uchan_line_claim(struct uchan *c, int side,
+						    char **value)
 {
 	struct link *line = &c->ch_line[side];
 	struct uwait *w;
 	struct link *l;
 
 	while ((l = line->ln_next) != line) {
-		line_take(l);
+		uchan_line_take(l);
 		if (likely(l->ln_sole)) {
 			w = (struct uwait *)(void *)l - 1;
-			claim_sole(w);
-			*value = (char *)w + values_at(1) * UNIT;
+			uchan_claim_sole(w);
+			*value = (char *)w + uchan_values_at(1) * UCHAN_UNIT;
 			return w;
 		}
-		w = wait_of(l);
+		w = uchan_wait_of(l);
 		if (likely(uwait_claim(w))) {
 			w->w_result = l->ln_case * 2;
-			*value = value_of(l);
+			*value = uchan_value_of(l);
 			return w;
 		}
 		c->ch_late++;					/* uchan C5 */
@@ -137,11 +137,12 @@ static ALWAYS_INLINE struct uwait *line_claim(struct uchan *c, int side,
 /* The lock. */
 
 /* Checks c at the beginning of a call. In the hard mode only. */
-#define CALL(c, call)	UHARD(object((c), (unsigned *)(uintptr_t)	\
-				&(c)->ch_object.o_magic, UHARD_CHAN, (call)))
+#define UCHAN_CALL(c, call)						\
+	UHARD(object((c), (unsigned *)(uintptr_t)			\
+		     &(c)->ch_object.o_magic, UHARD_CHAN, (call)))
 
 #if defined(USCHED_HARD)
-static void check_home(struct uchan *c)
+static void uchan_check_home(struct uchan *c)
 {
 	const struct ustack *u = ustack_self();
 
@@ -152,21 +153,21 @@ static void check_home(struct uchan *c)
 			    "the processor that used it first");
 }
 #else
-static void check_home(struct uchan *c)
+static void uchan_check_home(struct uchan *c)
 {
 	(void)c;
 }
 #endif
 
-static inline void lock(struct uchan *c)
+static inline void uchan_lock(struct uchan *c)
 {
 	if (c->ch_local)
-		check_home(c);
+		uchan_check_home(c);
 	else
 		ulock_get(&c->ch_lock);
 }
 
-static inline void unlock(struct uchan *c)
+static inline void uchan_unlock(struct uchan *c)
 {
 	if (!c->ch_local)
 		ulock_put(&c->ch_lock);
@@ -174,7 +175,7 @@ static inline void unlock(struct uchan *c)
 
 /* Values. */
 
-static inline void copy(void *to, const void *from, size_t size)
+static inline void uchan_copy(void *to, const void *from, size_t size)
 {
 	if (likely(size == 8))
 		memcpy(to, from, 8);
@@ -182,32 +183,32 @@ static inline void copy(void *to, const void *from, size_t size)
 		memcpy(to, from, size);
 }
 
-static char *ring_at(struct uchan *c, unsigned i)
+static char *uchan_ring_at(struct uchan *c, unsigned i)
 {
 	return c->ch_ring + (size_t)i * c->ch_size;
 }
 
-static void count_set(struct uchan *c, unsigned nr)
+static void uchan_count_set(struct uchan *c, unsigned nr)
 {
 	__atomic_store_n(&c->ch_count, nr, __ATOMIC_RELEASE);
 }
 
-static void ring_put(struct uchan *c, const void *v)
+static void uchan_ring_put(struct uchan *c, const void *v)
 {
 	unsigned after = c->ch_room - c->ch_head;	/* up to the end */
 
-	copy(ring_at(c, c->ch_count < after ? c->ch_head + c->ch_count :
-		     c->ch_count - after), v, c->ch_size);
-	count_set(c, c->ch_count + 1);
+	uchan_copy(uchan_ring_at(c, c->ch_count < after ?
+				 c->ch_head + c->ch_count : c->ch_count - after), v, c->ch_size);
+	uchan_count_set(c, c->ch_count + 1);
 }
 
-static void ring_get(struct uchan *c, void *v)
+static void uchan_ring_get(struct uchan *c, void *v)
 {
 	if (v != NULL)
-		copy(v, ring_at(c, c->ch_head), c->ch_size);
+		uchan_copy(v, uchan_ring_at(c, c->ch_head), c->ch_size);
 	if (++c->ch_head == c->ch_room)
 		c->ch_head = 0;
-	count_set(c, c->ch_count - 1);
+	uchan_count_set(c, c->ch_count - 1);
 }
 
 /* Returns the result for a channel that is closed, or freed. */
@@ -217,74 +218,75 @@ HIDDEN int uchan_closed(const struct uchan *c);
  * Receives a value if there is one. *claimed: a record to be completed after the
  * lock was released. 0, -EPIPE, -EAGAIN. Caller holds ch_lock.
  */
-static ALWAYS_INLINE int take(struct uchan *c, void *v, struct uwait **claimed)
+static ALWAYS_INLINE int uchan_take(struct uchan *c, void *v,
+				    struct uwait **claimed)
 {
 	bool ring = c->ch_count != 0;
 	struct uwait *w;
 	char *value;
 
 	if (ring)
-		ring_get(c, v);
-	w = line_claim(c, SENDERS, &value);
+		uchan_ring_get(c, v);
+	w = uchan_line_claim(c, SENDERS, &value);
 	if (w != NULL) {
 		if (ring)
-			ring_put(c, value);			/* uchan C2 C3 */
+			uchan_ring_put(c, value);		/* uchan C2 C3 */
 		else if (v != NULL)
-			copy(v, value, c->ch_size);
+			uchan_copy(v, value, c->ch_size);
 		*claimed = w;
 	} else if (!ring)
 		return c->ch_closed ? uchan_closed(c) : -EAGAIN;
 	return 0;
 }
 
-/* Sends a value if there is room, or a receiver. As take(). */
-static ALWAYS_INLINE int give(struct uchan *c, const void *v,
-			      struct uwait **claimed)
+/* Sends a value if there is room, or a receiver. As uchan_take(). */
+static ALWAYS_INLINE int uchan_give(struct uchan *c, const void *v,
+				    struct uwait **claimed)
 {
 	struct uwait *w;
 	char *value;
 
 	if (c->ch_closed)
 		return uchan_closed(c);
-	w = line_claim(c, RECEIVERS, &value);
+	w = uchan_line_claim(c, RECEIVERS, &value);
 	if (w != NULL) {
-		copy(value, v, c->ch_size);
+		uchan_copy(value, v, c->ch_size);
 		*claimed = w;
 	} else if (c->ch_count < c->ch_room)
-		ring_put(c, v);
+		uchan_ring_put(c, v);
 	else
 		return -EAGAIN;
 	return 0;
 }
 
-static ALWAYS_INLINE int pass(struct uchan *c, void *v, bool send,
-			      struct uwait **claimed)
+static ALWAYS_INLINE int uchan_pass(struct uchan *c, void *v, bool send,
+				    struct uwait **claimed)
 {
-	return send ? give(c, v, claimed) : take(c, v, claimed);
+	return send ? uchan_give(c, v, claimed) : uchan_take(c, v, claimed);
 }
 
-/* Returns whether pass() may find something: HINTS. Any thread. */
-static inline bool possible(const struct uchan *c, bool send)
+/* Returns whether uchan_pass() may find something: HINTS. Any thread. */
+static inline bool uchan_possible(const struct uchan *c, bool send)
 {
 	bool no;
 
 	if (c->ch_room == 0)
-		no = line_empty(&c->ch_line[!send]);
+		no = uchan_line_empty(&c->ch_line[!send]);
 	else
 		no = __atomic_load_n(&c->ch_count, __ATOMIC_ACQUIRE) ==
 			(send ? c->ch_room : 0);
 	return !no || __atomic_load_n(&c->ch_closed, __ATOMIC_RELAXED);
 }
 
-/* Does pass() with the lock. */
-static ALWAYS_INLINE int pass_locked(struct uchan *c, void *v, bool send)
+/* Does uchan_pass() with the lock. */
+static ALWAYS_INLINE int uchan_pass_locked(struct uchan *c, void *v, bool send)
 {
 	struct uwait *claimed = NULL;
 	int rc;
 
-	lock(c);
-	rc = pass(c, v, send, &claimed);
-	unlock(c);
+	uchan_lock(c);
+	rc = uchan_pass(c, v, send, &claimed);
+	uchan_unlock(c);
 	if (claimed != NULL)
 		uwait_complete(claimed, claimed->w_result);
 	return rc;

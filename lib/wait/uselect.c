@@ -56,9 +56,9 @@ static NOINLINE int try_each(struct ucase *a, int nr, bool ordered)
 		a[drawn].cs_order = a[i].cs_order;
 		a[i].cs_order = which;
 		if (a[which].cs_chan == NULL ||
-		    !possible(a[which].cs_chan, a[which].cs_send))
+		    !uchan_possible(a[which].cs_chan, a[which].cs_send))
 			continue;
-		a[which].cs_result = pass_locked(a[which].cs_chan,
+		a[which].cs_result = uchan_pass_locked(a[which].cs_chan,
 				a[which].cs_value, a[which].cs_send);
 		if (a[which].cs_result != -EAGAIN)
 			return (int)which;
@@ -113,8 +113,9 @@ static int try_locked(struct ucase *a, int nr, struct uwait **claimed)
 
 		if (a[which].cs_chan == NULL)
 			continue;
-		a[which].cs_result = pass(a[which].cs_chan, a[which].cs_value,
-					 a[which].cs_send, claimed);
+		a[which].cs_result = uchan_pass(a[which].cs_chan,
+						a[which].cs_value,
+						a[which].cs_send, claimed);
 		if (a[which].cs_result != -EAGAIN)
 			return (int)which;
 	}
@@ -131,15 +132,15 @@ static NOINLINE int queue_all(struct ucase *a, int nr, struct uwait *w)
 	int rc, i;
 
 	sort(a, nr);
-	each_once(a, nr, lock);
+	each_once(a, nr, uchan_lock);
 	rc = try_locked(a, nr, &claimed);
 	if (rc == -EAGAIN && w != NULL) {
 		for (i = 0; i < nr; i++)
 			if (a[i].cs_chan != NULL)
-				line_put(&a[i].cs_chan->ch_line[a[i].cs_send],
-					 links_of(w) + i);
+				uchan_line_put(&a[i].cs_chan->ch_line[a[i].cs_send],
+					       uchan_links_of(w) + i);
 	}
-	each_once(a, nr, unlock);
+	each_once(a, nr, uchan_unlock);
 	if (claimed != NULL)
 		uwait_complete(claimed, claimed->w_result);
 	return rc;
@@ -147,7 +148,7 @@ static NOINLINE int queue_all(struct ucase *a, int nr, struct uwait *w)
 
 static size_t units(const struct ucase *k)
 {
-	return (k->cs_chan->ch_size + UNIT - 1) / UNIT;
+	return (k->cs_chan->ch_size + UCHAN_UNIT - 1) / UCHAN_UNIT;
 }
 
 /* Returns the units of a record's values. */
@@ -171,7 +172,7 @@ static size_t values_of(const struct ucase *a, int nr)
 static void record_fill(const struct ucase *a, int nr, struct uwait *w,
 			size_t value)
 {
-	struct link *l = links_of(w);
+	struct link *l = uchan_links_of(w);
 	size_t last = value + values_of(a, nr);
 	int i;
 
@@ -186,7 +187,8 @@ static void record_fill(const struct ucase *a, int nr, struct uwait *w,
 						last - units(&a[i]));
 		if (!a[i].cs_send)
 			continue;
-		copy(value_of(l), a[i].cs_value, l->ln_size);	/* uchan C2 */
+		uchan_copy(uchan_value_of(l), a[i].cs_value,
+			   l->ln_size);				/* uchan C2 */
 		value += units(&a[i]);
 	}
 }
@@ -194,7 +196,7 @@ static void record_fill(const struct ucase *a, int nr, struct uwait *w,
 /* Makes a record for the cases. NULL and errno. */
 static NOINLINE struct uwait *record_all(const struct ucase *a, int nr)
 {
-	size_t value = values_at(nr);
+	size_t value = uchan_values_at(nr);
 	size_t end = value + values_of(a, nr);
 	struct uwait *w;
 
@@ -202,7 +204,7 @@ static NOINLINE struct uwait *record_all(const struct ucase *a, int nr)
 		errno = EINVAL;
 		return NULL;
 	}
-	w = uwait_make(UWAIT_SELECT, NULL, end * UNIT);
+	w = uwait_make(UWAIT_SELECT, NULL, end * UCHAN_UNIT);
 	if (w != NULL)
 		record_fill(a, nr, w, value);
 	return w;
@@ -216,18 +218,18 @@ static NOINLINE void leave_all(struct ucase *a, int nr, struct uwait *w,
 
 	for (i = 0; i < nr; i++)
 		if (i != chosen && a[i].cs_chan != NULL)
-			uchan_leave(a[i].cs_chan, links_of(w) + i);
+			uchan_leave(a[i].cs_chan, uchan_links_of(w) + i);
 }
 
 /* Takes the value of the case that was chosen. Returns the number. */
 static int chosen(struct ucase *a, struct uwait *w, int result)
 {
 	int i = result / 2;
-	struct link *l = links_of(w) + i;
+	struct link *l = uchan_links_of(w) + i;
 
 	a[i].cs_result = result & 1 ? -EPIPE : 0;
 	if (a[i].cs_result == 0 && !a[i].cs_send && a[i].cs_value != NULL)
-		copy(a[i].cs_value, value_of(l), l->ln_size);
+		uchan_copy(a[i].cs_value, uchan_value_of(l), l->ln_size);
 	return i;
 }
 
@@ -262,8 +264,8 @@ static void see_all(const struct ucase *a, int nr, bool ordered)
 
 	for (i = 0; i < nr; i++)
 		if (a[i].cs_chan != NULL)
-			CALL(a[i].cs_chan, ordered ? "uselect_ordered" :
-			     "uselect");
+			UCHAN_CALL(a[i].cs_chan, ordered ? "uselect_ordered" :
+				   "uselect");
 #else
 	(void)a, (void)nr, (void)ordered;
 #endif

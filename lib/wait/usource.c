@@ -17,7 +17,7 @@ static struct uwait_base *base_here(void)
 {
 	const struct ustack *u = ustack_self();
 
-	return u != NULL ? base_of(u->u_sched) : NULL;
+	return u != NULL ? uwait_base_of(u->u_sched) : NULL;
 }
 
 int uwait_source_add(struct uwait_source *o)

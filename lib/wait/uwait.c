@@ -409,7 +409,7 @@ static void complete(struct uwait *w)
 	if (u == NULL)
 		complete_no_thread(w);
 	else	/* Atomic: ws moves threads. All dispatchers have these ops. */
-		ops_of(__atomic_load_n(&u->u_sched, __ATOMIC_RELAXED))->
+		uwait_ops_of(__atomic_load_n(&u->u_sched, __ATOMIC_RELAXED))->
 			o_complete(NULL, w);
 }
 
@@ -464,7 +464,7 @@ static void pause_and_drain(struct ustack *u)
 {
 	int never = 0;
 
-	ops_of(u->u_sched)->o_drain(u);
+	uwait_ops_of(u->u_sched)->o_drain(u);
 	upark_futex_wait_for(&never, 0, PAUSE);
 }
 
@@ -521,7 +521,7 @@ static NOINLINE int ended(struct uwait *w)
 	struct uself *e;
 
 	if (w->w_taken != 1)
-		ops_of(u->u_sched)->o_back(u, w->w_taken - 1);
+		uwait_ops_of(u->u_sched)->o_back(u, w->w_taken - 1);
 	if (UWAIT_WATCHED)
 		watch_end(w);
 	if (w->w_flags & LIMITED) {
@@ -724,7 +724,7 @@ int uwait_give_way(void)
 
 	if (u->u_sched->s_wait == NULL)
 		return -ENOSYS;
-	b = base_of(u->u_sched);
+	b = uwait_base_of(u->u_sched);
 	w = b != NULL ? short_make(&sleep_kind) : NULL;
 	if (w == NULL)
 		return -ENOMEM;
@@ -740,7 +740,7 @@ int uwait_give_way(void)
 /* Takes a wake that has come, if the dispatcher counts them. */
 static bool try_wake(struct ustack *u)
 {
-	return ops_of(u->u_sched)->o_try(u);
+	return uwait_ops_of(u->u_sched)->o_try(u);
 }
 
 /*

@@ -42,13 +42,13 @@ extern const struct uwait_ops uwait_plain_ops HIDDEN;
 HIDDEN struct uwait_base *uwait_plain_base(struct usched *s);
 
 /* A plain dispatcher has a base from its first deadline or source on. */
-static inline const struct uwait_ops *ops_of(const struct usched *s)
+static inline const struct uwait_ops *uwait_ops_of(const struct usched *s)
 {
 	return s->s_waits != NULL ? s->s_waits->wb_ops : &uwait_plain_ops;
 }
 
 /* Returns the base of s, made if s is plain. NULL: no memory. */
-static inline struct uwait_base *base_of(struct usched *s)
+static inline struct uwait_base *uwait_base_of(struct usched *s)
 {
 	return s->s_waits != NULL ? s->s_waits : uwait_plain_base(s);
 }

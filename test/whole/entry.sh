@@ -140,7 +140,7 @@ broken 'a bare LF' http examples/httpd/http.c "s/\*--q != '.r'/*--q == 0/"
 broken 'a room less' channels lib/wait/uchan_inside.h \
 	's/ch_count < c->ch_room/ch_count + 1 < c->ch_room/'
 broken 'the last waiter first' channels lib/wait/uchan_inside.h \
-	'/^static void line_put/,/^}/{s/line->ln_prev/line->LN/g;s/ln_prev/ln_P/g
+	'/^static void uchan_line_put/,/^}/{s/line->ln_prev/line->LN/g;s/ln_prev/ln_P/g
 	s/ln_next/ln_prev/g;s/ln_P/ln_next/g;s/LN/ln_next/g;}'
 broken 'a sender that waits, before the ring' channels lib/wait/uchan_inside.h \
 	's/^	if (ring)$/	if (ring \&\& c->ch_head == 0)/'

@@ -107,9 +107,9 @@ copy_tree "$tree" && cp -r ext "$tree" && mkdir -p "$tree/test/house" "$tree/tes
 
 # Rings, and other numbers near their wrap.
 broken 'ring: the index is added in 32 bits' wrap lib/wait/uchan_inside.h \
-	's/ring_at(c, c->ch_count < after ?/ring_at(c, c->ch_head + c->ch_count < c->ch_room ?/'
+	's/uchan_ring_at(c, c->ch_count < after ?/uchan_ring_at(c, c->ch_head + c->ch_count < c->ch_room ?/'
 broken 'ring: a value behind the end' wrap lib/wait/uchan_inside.h \
-	's/ring_at(c, c->ch_count < after ?/ring_at(c, c->ch_count <= after ?/'
+	's/uchan_ring_at(c, c->ch_count < after ?/uchan_ring_at(c, c->ch_count <= after ?/'
 broken 'ring: the head goes on behind the end' wrap lib/wait/uchan_inside.h \
 	's/if (++c->ch_head == c->ch_room)/if (++c->ch_head > c->ch_room)/'
 broken 'ring: a wait that begins at the wrap overtakes' wrap lib/proc/uproc.h \

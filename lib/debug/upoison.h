@@ -154,9 +154,10 @@ static void sum_see(struct ustack *u, char *slice, const char *how)
 	if (!mode.m_check || sum(slice, slice + nob) == h->h_sum ||
 	    ustack_is_private(u))	/* others may write there */
 		return;
+	/* But just now, on the stack, and not by a thread. */
 	if (*how != 0 && sum(buf, buf + nob) == h->h_sum) {
-		how = "";		/* but just now, on the stack, */
-		u->u_sched->s_hard->d_ran = h->h_name;	/* not by a thread */
+		how = "";
+		u->u_sched->s_hard->d_ran = h->h_name;
 	}
 	put(&x, "the slice of ");
 	put_name(&x, h->h_name);

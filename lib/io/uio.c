@@ -113,44 +113,42 @@ static NOINLINE int wait_to_write(int fd, utime_ns until, unsigned nth)
 }
 
 /*
- * Returns the result of an attempt to read, after as many attempts and waits as it
+ * Is the result of an attempt to read, after as many attempts and waits as it
  * takes. If fd is shut or always ready, an attempt that may block is the last. If it
  * may wait first, an owned stream that is empty is not tried before. At its deadline it
  * tries once more.
  */
-#define UNTIL_READ(fd, may, until, attempt, blocking) do {		\
-	ssize_t rc;							\
+#define UNTIL_READ(fd, may, until, attempt, blocking) __extension__({	\
 	int last = upoll_enter(until);					\
+	ssize_t rc = -EAGAIN;						\
 									\
 	if (last == 0 && upoll_waits_first(fd, until) && (may))		\
 		last = wait_to_read(fd, until, UPOLL_FIRST);		\
 	while (last == 0 || last == UPOLL_AGAIN || last == -ETIMEDOUT) { \
 		rc = attempt;						\
-		if (!again(rc))						\
-			return rc;					\
-		if (last == -ETIMEDOUT)					\
+		if (!again(rc) || last == -ETIMEDOUT)			\
 			break;						\
 		last = wait_to_read(fd, until, last);			\
 	}								\
-	return last == 1 ? ended(blocking) : last;			\
-} while (0)
+	if (again(rc))							\
+		rc = last == 1 ? ended(blocking) : last;		\
+	rc;								\
+})
 
-/* Does the same to write. */
-#define UNTIL_WRITE(fd, until, attempt, blocking) do {		\
+/* Is the same to write. */
+#define UNTIL_WRITE(fd, until, attempt, blocking) __extension__({	\
 	ssize_t rc = upoll_enter(until);				\
 	unsigned nth = 0;						\
 									\
-	if (rc != 0)							\
-		return rc;						\
-	while (again(rc = attempt)) {					\
+	while (rc == 0 && again(rc = attempt)) {			\
 		rc = wait_to_write(fd, until, nth++);			\
-		if (rc > 0)						\
-			return blocking;				\
-		if (rc < 0)						\
-			return rc;					\
+		if (rc > 0) {						\
+			rc = blocking;					\
+			break;						\
+		}							\
 	}								\
-	return rc;							\
-} while (0)
+	rc;								\
+})
 
 int u_wait_fd(int fd, int what, utime_ns until)
 {
@@ -399,14 +397,14 @@ static NOINLINE ssize_t try_write(int fd, const void *buf, size_t size)
 
 ssize_t u_read(int fd, void *buf, size_t size, utime_ns until)
 {
-	UNTIL_READ(fd, size > 0, until, try_read(fd, buf, size),
-		   blocking_read(fd, buf, size));
+	return UNTIL_READ(fd, size > 0, until, try_read(fd, buf, size),
+			  blocking_read(fd, buf, size));
 }
 
 ssize_t u_write(int fd, const void *buf, size_t size, utime_ns until)
 {
-	UNTIL_WRITE(fd, until, try_write(fd, buf, size),
-		   blocking_write(fd, buf, size));
+	return UNTIL_WRITE(fd, until, try_write(fd, buf, size),
+			   blocking_write(fd, buf, size));
 }
 
 /* Returns whether nr buffers have no byte. */
@@ -445,16 +443,16 @@ ssize_t u_readv(int fd, const struct iovec *v, int nr, utime_ns until)
 {
 	if (nr < 1 || nr > IOV_MAX)
 		return -EINVAL;
-	UNTIL_READ(fd, !is_empty(v, nr), until, try_recvv(fd, v, nr),
-		   blocking_readv(fd, v, nr));
+	return UNTIL_READ(fd, !is_empty(v, nr), until, try_recvv(fd, v, nr),
+			  blocking_readv(fd, v, nr));
 }
 
 ssize_t u_writev(int fd, const struct iovec *v, int nr, utime_ns until)
 {
 	if (nr < 1 || nr > IOV_MAX)
 		return -EINVAL;
-	UNTIL_WRITE(fd, until, try_sendv(fd, v, nr),
-		   blocking_writev(fd, v, nr));
+	return UNTIL_WRITE(fd, until, try_sendv(fd, v, nr),
+			   blocking_writev(fd, v, nr));
 }
 
 ssize_t u_read_all(int fd, void *buf, size_t size, utime_ns until)
@@ -518,9 +516,9 @@ static NOINLINE ssize_t try_sendmsg(int fd, const struct msghdr *m, int flags)
 ssize_t u_recvfrom(int fd, void *buf, size_t size, int flags,
 		   struct sockaddr *from, socklen_t *len, utime_ns until)
 {
-	UNTIL_READ(fd, flags == 0, until,
-		   try_recvfrom(fd, buf, size, flags, from, len),
-		   try_recvfrom(fd, buf, size, flags, from, len));
+	return UNTIL_READ(fd, flags == 0, until,
+			  try_recvfrom(fd, buf, size, flags, from, len),
+			  try_recvfrom(fd, buf, size, flags, from, len));
 }
 
 ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until)
@@ -531,7 +529,7 @@ ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until)
 ssize_t u_sendto(int fd, const void *buf, size_t size, int flags,
 		 const struct sockaddr *to, socklen_t len, utime_ns until)
 {
-	UNTIL_WRITE(fd, until, try_sendto(fd, buf, size, flags, to, len), -EAGAIN);
+	return UNTIL_WRITE(fd, until, try_sendto(fd, buf, size, flags, to, len), -EAGAIN);
 }
 
 ssize_t u_send(int fd, const void *buf, size_t size, int flags, utime_ns until)
@@ -541,13 +539,13 @@ ssize_t u_send(int fd, const void *buf, size_t size, int flags, utime_ns until)
 
 ssize_t u_recvmsg(int fd, struct msghdr *m, int flags, utime_ns until)
 {
-	UNTIL_READ(fd, flags == 0, until, try_recvmsg(fd, m, flags),
-		   try_recvmsg(fd, m, flags));
+	return UNTIL_READ(fd, flags == 0, until, try_recvmsg(fd, m, flags),
+			  try_recvmsg(fd, m, flags));
 }
 
 ssize_t u_sendmsg(int fd, const struct msghdr *m, int flags, utime_ns until)
 {
-	UNTIL_WRITE(fd, until, try_sendmsg(fd, m, flags), -EAGAIN);
+	return UNTIL_WRITE(fd, until, try_sendmsg(fd, m, flags), -EAGAIN);
 }
 
 /* Makes fd non-blocking. Returns its flags before, or -errno. */
@@ -604,8 +602,8 @@ static ALWAYS_INLINE int accept_by(int fd, struct sockaddr *addr,
 
 	if (rc < 0)
 		return rc;
-	UNTIL_READ(fd, true, until, try_accept(fd, addr, len, flags),
-		   last_accept(fd, addr, len, flags));
+	return UNTIL_READ(fd, true, until, try_accept(fd, addr, len, flags),
+			  last_accept(fd, addr, len, flags));
 }
 
 /* After u_close() the number may be that of a socket that accepts nothing. */
@@ -735,8 +733,8 @@ ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until)
 
 	if (rc < 0)
 		return rc;
-	UNTIL_WRITE(out, until, try_sendfile(out, in, offset, size),
-		   -EAGAIN);
+	return UNTIL_WRITE(out, until, try_sendfile(out, in, offset, size),
+			   -EAGAIN);
 }
 
 int u_trust(int fd)

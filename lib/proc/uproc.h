@@ -55,8 +55,8 @@ struct uproc_thread {
 struct uproc_round {
 	unsigned r_ask;		/* the switch at which the clock is asked */
 	unsigned r_began;	/* the switch at which the round began */
-	unsigned r_asked;	/* the switch at which the clock was asked, */
-	utime_ns r_at;		/* and what it said */
+	unsigned r_asked;	/* the switch at which the clock was asked */
+	utime_ns r_at;		/* what the clock said then */
 	utime_ns r_run;		/* ns that threads run at the longest, as learnt */
 	int      r_came;	/* wakes by others came with the last look */
 };
@@ -64,7 +64,7 @@ struct uproc_round {
 /* Private lanes of threads that wait for long: rest.h. */
 struct uproc_cool {
 	utime_ns c_due;		/* when the next are looked at */
-	int      c_at;		/* those up to here were, in this pass */
+	int      c_at;		/* the last that was looked at in this pass */
 	unsigned c_looks;	/* of the processor, that asked no clock */
 	int      c_more;	/* the next pass will give back memory */
 };

@@ -13,8 +13,9 @@
 extern uintptr_t umove_code_low, umove_code_high;	/* of the program */
 
 /* Widens *low and *high by a part of an object that is machine code. */
-static inline void widen(const struct dl_phdr_info *o, const ElfW(Phdr) *p,
-			 uintptr_t *low, uintptr_t *high)
+static inline void ucode_widen(const struct dl_phdr_info *o,
+			       const ElfW(Phdr) *p,
+			       uintptr_t *low, uintptr_t *high)
 {
 	uintptr_t from = o->dlpi_addr + p->p_vaddr;
 
@@ -25,7 +26,7 @@ static inline void widen(const struct dl_phdr_info *o, const ElfW(Phdr) *p,
 }
 
 /* Returns whether a part of an object is machine code. */
-static inline bool is_code(const ElfW(Phdr) *p)
+static inline bool ucode_is_code(const ElfW(Phdr) *p)
 {
 	return p->p_type == PT_LOAD && (p->p_flags & PF_X) != 0;
 }

@@ -127,9 +127,9 @@ static int program_look(struct dl_phdr_info *o, size_t size, void *unused)
 	for (i = 0; i < o->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &o->dlpi_phdr[i];
 
-		if (!is_code(p))
+		if (!ucode_is_code(p))
 			continue;
-		widen(o, p, &umove_code_low, &umove_code_high);
+		ucode_widen(o, p, &umove_code_low, &umove_code_high);
 		part_hash(fd, (const char *)(o->dlpi_addr + p->p_vaddr), p);
 	}
 	if (fd >= 0)

@@ -59,8 +59,8 @@ static int libs_look(struct dl_phdr_info *o, size_t size, void *first)
 		return 0;
 	}
 	for (i = 0; i < o->dlpi_phnum; i++) {
-		if (is_code(&o->dlpi_phdr[i]))
-			widen(o, &o->dlpi_phdr[i], &libs_low, &libs_high);
+		if (ucode_is_code(&o->dlpi_phdr[i]))
+			ucode_widen(o, &o->dlpi_phdr[i], &libs_low, &libs_high);
 	}
 	return 0;
 }
@@ -148,7 +148,7 @@ static int object_look(struct dl_phdr_info *o, size_t size, void *foreign)
 	for (i = 0; i < o->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &o->dlpi_phdr[i];
 
-		if (is_code(p) &&
+		if (ucode_is_code(p) &&
 		    fo->fo_pc - (o->dlpi_addr + p->p_vaddr) < p->p_memsz)
 			fo->fo_name = o->dlpi_name;
 	}

@@ -54,13 +54,13 @@ static NORETURN void jump(struct pthread_face *t)
 	if (c != NULL) {
 		struct __jmp_buf_tag *to = (void *)c->__cancel_jmp_buf;
 
-		t->p_cleanups = NEXT(c);
+		t->p_cleanups = PFACE_NEXT(c);
 		__asm__("" : "+r" (to));	/* it has no room for signals */
 		siglongjmp(to, 1);
 	}
 #else
 	for (; c != NULL; c = t->p_cleanups) {
-		t->p_cleanups = NEXT(c);
+		t->p_cleanups = PFACE_NEXT(c);
 		c->__f(c->__x);
 	}
 #endif
@@ -125,7 +125,7 @@ static void cleanup_add(cleanup *c)
 
 	if (t == NULL)
 		return;
-	NEXT(c) = t->p_cleanups;
+	PFACE_NEXT(c) = t->p_cleanups;
 	t->p_cleanups = c;
 }
 
@@ -134,7 +134,7 @@ static void cleanup_out(cleanup *c)
 	struct pthread_face *t = pface_self();
 
 	if (t != NULL)
-		t->p_cleanups = NEXT(c);
+		t->p_cleanups = PFACE_NEXT(c);
 }
 
 #if defined(__GLIBC__)

@@ -13,10 +13,10 @@
 
 #if defined(__GLIBC__)
 typedef __pthread_unwind_buf_t cleanup;
-#define NEXT(c)	(*(cleanup **)(c)->__pad)
+#define PFACE_NEXT(c)	(*(cleanup **)(c)->__pad)
 #else
 typedef struct __ptcb cleanup;
-#define NEXT(c)	((c)->__next)
+#define PFACE_NEXT(c)	((c)->__next)
 #endif
 
 struct pthread_face {

@@ -153,7 +153,7 @@ int engine_take(int batch, struct engine_end *ends, int nr)
 	if (nr < 1 || ends == NULL)
 		return -EINVAL;
 	do {
-		most = nr - sum < TOGETHER ? nr - sum : TOGETHER;
+		most = nr - sum < ENGINE_TOGETHER ? nr - sum : ENGINE_TOGETHER;
 		n = take(batch, ends + sum, most);
 		sum += n > 0 ? n : 0;
 	} while (n == most && sum < nr);

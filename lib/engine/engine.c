@@ -35,9 +35,9 @@
  *
  * The tasks of a call are a series. Calls for a single task make a series
  * together, until a tick passes, or the queue is empty. In a series, tasks 1, 2,
- * 4, 8 and 16 are timed exactly, and then each EXACT-th. A timed task stands for
- * all since the timed task before (t_weight): the mean latency counts it so
- * often. Tasks after the last timed task of a series do not count.
+ * 4, 8 and 16 are timed exactly, and then each ENGINE_EXACT-th. A timed task
+ * stands for all since the timed task before (t_weight): the mean latency counts
+ * it so often. Tasks after the last timed task of a series do not count.
  *
  * A runner reads the exact clock at the end of a timed task, if the queue is
  * empty, after a tick, and after r_skip other ends. It doubles r_skip while so

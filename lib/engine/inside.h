@@ -118,12 +118,12 @@ struct level {
 
 enum { NONE, MAKING, OPEN, CLOSING, STOPPING, ENDED };
 
-#define OUTSIDE	(ENGINE_ENDED + 1)	/* t_stage: waits for room */
+#define ENGINE_OUTSIDE	(ENGINE_ENDED + 1)	/* t_stage: waits for room */
 
-#define TOGETHER 32			/* tasks under one lock, at most */
-#define EXACT	32			/* see TIME in engine.c; a power of 2 */
-#define CHUNK	512			/* tasks */
-#define CHUNKS	((ENGINE_TASKS + CHUNK - 1) / CHUNK)
+#define ENGINE_TOGETHER 32		/* tasks under one lock, at most */
+#define ENGINE_EXACT	32		/* see TIME in engine.c; a power of 2 */
+#define ENGINE_CHUNK	512		/* tasks */
+#define ENGINE_CHUNKS	((ENGINE_TASKS + ENGINE_CHUNK - 1) / ENGINE_CHUNK)
 
 struct engine {
 	struct ulock   e_lock;		/* protects all but atomics */
@@ -165,7 +165,7 @@ struct engine {
 	struct waiter *e_drain;		/* wait for all */
 
 	struct task   *e_free;
-	struct task   *e_chunk[CHUNKS];
+	struct task   *e_chunk[ENGINE_CHUNKS];
 	unsigned       e_slots;
 	unsigned       e_generation;	/* of a new slot, even */
 	struct batch   e_batch[ENGINE_BATCHES];

@@ -63,7 +63,7 @@ void engine_let_in(struct claimed *l)
 	struct waiter *a;
 	int n = 0;
 
-	while (e->e_room != NULL && n < TOGETHER) {
+	while (e->e_room != NULL && n < ENGINE_TOGETHER) {
 		a = e->e_room->a_next;
 		if (!engine_has_room(engine_bytes(a->a_task)))
 			break;
@@ -72,7 +72,7 @@ void engine_let_in(struct claimed *l)
 		(void)engine_claim(&e->e_room, a, 0, l);
 		n++;
 	}
-	if (n == TOGETHER || (n > 0 && e->e_spare > 1))
+	if (n == ENGINE_TOGETHER || (n > 0 && e->e_spare > 1))
 		engine_wake_first(e->e_room, l);
 }
 

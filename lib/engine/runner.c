@@ -368,7 +368,7 @@ static utime_ns end_time(struct runner *r)
 	now = unow();
 	if (now - r->r_exact > SHORT)
 		r->r_skip = 0;
-	else if (r->r_left < 0 && r->r_skip < EXACT - 1)
+	else if (r->r_left < 0 && r->r_skip < ENGINE_EXACT - 1)
 		r->r_skip = 2 * r->r_skip + 1;
 	r->r_left  = r->r_skip;
 	r->r_exact = now;

@@ -96,8 +96,8 @@ struct submit {
 /* Returns how many tasks number nr of a series stands for; 0: it is not timed. */
 static int weight_of(int nr)
 {
-	if (nr > EXACT)
-		return nr % EXACT == 0 ? EXACT : 0;
+	if (nr > ENGINE_EXACT)
+		return nr % ENGINE_EXACT == 0 ? ENGINE_EXACT : 0;
 	return (nr & (nr - 1)) == 0 ? (nr + 1) / 2 : 0;
 }
 
@@ -131,7 +131,8 @@ static void read_clock(struct submit *s)
 /* Notes that a task of s was queued. Caller holds the lock. */
 static void note_series(struct submit *s)
 {
-	s->su_series = s->su_series < 2 * EXACT ? s->su_series + 1 : EXACT + 1;
+	s->su_series = s->su_series < 2 * ENGINE_EXACT ? s->su_series + 1 :
+		ENGINE_EXACT + 1;
 	if (s->su_nr == 1) {
 		__atomic_store_n(&e->e_series, s->su_series, __ATOMIC_RELAXED);
 		__atomic_store_n(&e->e_tick, s->su_near, __ATOMIC_RELAXED);
@@ -188,7 +189,7 @@ static ALWAYS_INLINE struct task *slot_take(const struct engine_job *j,
 
 	e->e_free = t->t_next;
 	__builtin_prefetch(e->e_free, 1);
-	fill(t, j, batch, OUTSIDE, s);
+	fill(t, j, batch, ENGINE_OUTSIDE, s);
 	if (copy != NULL || has_more(j))
 		fill_more(t, j, copy);
 	if (batch >= 0)
@@ -439,14 +440,14 @@ static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
 		      struct submit *s, int *rc)
 {
 	void *copy = NULL;
-	int n, more, left = TOGETHER - 1;	/* under this lock */
+	int n, more, left = ENGINE_TOGETHER - 1;	/* under this lock */
 
 	for (n = 0; n < nr; n++) {
 		if (j[n].j_size != 0 || left-- == 0) {
 			release(s);
 			*rc = copy_arg(&j[n], &copy);
 			read_clock(s);
-			left = TOGETHER - 1;
+			left = ENGINE_TOGETHER - 1;
 			engine_lock();
 		}
 		if (*rc == 0)

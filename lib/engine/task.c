@@ -20,9 +20,9 @@ struct task *engine_find(engine_id id)
 
 	if (nr >= e->e_slots)
 		return NULL;
-	t = &e->e_chunk[nr / CHUNK][nr % CHUNK];
+	t = &e->e_chunk[nr / ENGINE_CHUNK][nr % ENGINE_CHUNK];
 	return t->t_generation == generation && generation % 2 == 1 &&
-		t->t_stage != OUTSIDE ? t : NULL;
+		t->t_stage != ENGINE_OUTSIDE ? t : NULL;
 }
 
 int engine_slots_more(void)
@@ -32,29 +32,29 @@ int engine_slots_more(void)
 	unsigned i;
 	int rc;
 
-	if (e->e_slots / CHUNK == CHUNKS)
+	if (e->e_slots / ENGINE_CHUNK == ENGINE_CHUNKS)
 		return -ENOMEM;
 	engine_unlock();
 	USCHED_RACE(engine_slots);
-	rc = posix_memalign(&chunk, sizeof *t, CHUNK * sizeof *t);
+	rc = posix_memalign(&chunk, sizeof *t, ENGINE_CHUNK * sizeof *t);
 	if (rc == 0)
-		memset(chunk, 0, CHUNK * sizeof *t);
+		memset(chunk, 0, ENGINE_CHUNK * sizeof *t);
 	engine_lock();
 	if (rc != 0)
 		return -ENOMEM;
 	t = chunk;
-	if (e->e_slots / CHUNK == CHUNKS || e->e_state != OPEN) {
+	if (e->e_slots / ENGINE_CHUNK == ENGINE_CHUNKS || e->e_state != OPEN) {
 		free(t);		/* the caller looks again */
 		return 0;
 	}
-	e->e_chunk[e->e_slots / CHUNK] = t;
-	for (i = CHUNK; i-- > 0; ) {
+	e->e_chunk[e->e_slots / ENGINE_CHUNK] = t;
+	for (i = ENGINE_CHUNK; i-- > 0; ) {
 		t[i].t_nr   = e->e_slots + i;
 		t[i].t_generation = e->e_generation;
 		t[i].t_next = e->e_free;
 		e->e_free = &t[i];
 	}
-	e->e_slots += CHUNK;
+	e->e_slots += ENGINE_CHUNK;
 	return 0;
 }
 
@@ -76,8 +76,8 @@ void engine_slots_end(void)
 {
 	unsigned i, k, age, oldest = 0;
 
-	for (i = 0; i < e->e_slots / CHUNK; i++) {
-		for (k = 0; k < CHUNK; k++) {
+	for (i = 0; i < e->e_slots / ENGINE_CHUNK; i++) {
+		for (k = 0; k < ENGINE_CHUNK; k++) {
 			age = e->e_chunk[i][k].t_generation - e->e_generation;
 			oldest = age > oldest ? age : oldest;
 		}

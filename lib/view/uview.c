@@ -191,7 +191,7 @@ static int start(void)
 
 	if (rc != 0)
 		return rc;
-	uview_all.v_no_counter = !counter_is_even();
+	uview_all.v_no_counter = !uview_counter_is_even();
 	uview_code_find();
 	(void)ufence_init();		/* -ENOSYS: fences are full */
 	rc = atexit(uview_file_close) != 0 ? -ENOMEM : uview_file_open();

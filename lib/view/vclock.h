@@ -21,37 +21,37 @@
 #include <cpuid.h>
 
 /* Returns whether the counter has one rate, whatever the cpu does. */
-static inline bool counter_is_even(void)
+static inline bool uview_counter_is_even(void)
 {
 	unsigned a, b, c, d = 0;
 
 	return __get_cpuid(0x80000007, &a, &b, &c, &d) && d & 1u << 8;
 }
 
-#define COUNTER()	__builtin_ia32_rdtsc()
+#define UVIEW_COUNTER()	__builtin_ia32_rdtsc()
 #elif defined(__aarch64__)
-#define counter_is_even()	true
-static inline uint64_t counter(void)
+#define uview_counter_is_even()	true
+static inline uint64_t uview_counter(void)
 {
 	uint64_t t;
 
 	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
 	return t;
 }
-#define COUNTER()	counter()
+#define UVIEW_COUNTER()	uview_counter()
 #elif defined(__riscv) && __riscv_xlen == 64
-#define counter_is_even()	true
-static inline uint64_t counter(void)
+#define uview_counter_is_even()	true
+static inline uint64_t uview_counter(void)
 {
 	uint64_t t;
 
 	__asm__ volatile("rdtime %0" : "=r"(t));
 	return t;
 }
-#define COUNTER()	counter()
+#define UVIEW_COUNTER()	uview_counter()
 #else
-#define counter_is_even()	false
-#define COUNTER()	0
+#define uview_counter_is_even()	false
+#define UVIEW_COUNTER()	0
 #endif
 
 /* Returns ns of CLOCK_MONOTONIC. */
@@ -66,7 +66,7 @@ static inline uint64_t uview_ns(void)
 /* Returns the clock of records. */
 static inline uint64_t uview_tick(void)
 {
-	return likely(!uview_all.v_no_counter) ? COUNTER() : uview_ns();
+	return likely(!uview_all.v_no_counter) ? UVIEW_COUNTER() : uview_ns();
 }
 
 #endif /* UVIEW_CLOCK_H */

@@ -129,8 +129,8 @@ broken 'an even number is a task' engine_wrap lib/engine/task.c \
 broken 'engine: a timed task stands for itself alone' engine_time \
 	lib/engine/spawn.c 's/(nr + 1) \/ 2 : 0;/1 : 0;/'
 broken 'engine: a series has no end' engine_time lib/engine/spawn.c \
-	's/ < 2 \* EXACT ? s->su_series + 1 : EXACT + 1;/ + 1;/
-	s/^	if (nr > EXACT)$/	if (nr > EXACT * EXACT)/'
+	's/ < 2 \* ENGINE_EXACT ? s->su_series + 1 :$/ + 1 > 0 ? s->su_series + 1 :/
+	s/^	if (nr > ENGINE_EXACT)$/	if (nr > ENGINE_EXACT * ENGINE_EXACT)/'
 broken 'mappings: lanes take those of calls' limits lib/proc/maps.h \
 	's/^	return now < MAPS_COUNTED \&\& now + nr <= most;/	return now + nr + most > 0;/'
 broken 'pins wrap' engine_wrap lib/engine/bus.c \

@@ -147,6 +147,8 @@ void uwait_complete(struct uwait *w, int result)
 }
 
 #define usched_fail(contract)	model_fail(contract)
+#undef UMUTEX_INLINE		/* usync.h was included, as in the file of no object */
+#undef USEM_INLINE
 #include "usync.c"
 #include "umutex.c"
 #include "ucond.c"

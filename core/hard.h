@@ -16,8 +16,8 @@ struct uhard_holds {
 
 /* What the hard mode (uhard.h) keeps of a lane. */
 struct uhard_lane {
-	char                *k_low;	/* where bytes begin that stay poisoned */
-	char                *k_high;	/* where these bytes end; NULL: there are none */
+	char                *k_low;	/* where bytes that stay poisoned begin */
+	char                *k_high;	/* where bytes that stay poisoned end, or NULL */
 	const struct ustack *k_last;	/* ran here last; may be gone */
 	void               (*k_f)(void *);	/* the function of k_last */
 	void                *k_arg;	/* the argument of k_f */

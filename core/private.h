@@ -89,7 +89,7 @@ struct usched_private_lane {
 	size_t pv_mapped;	/* bytes of its mapping, if it is first there */
 	size_t pv_touched;	/* bytes above its lowest slice */
 	short  pv_patience;	/* shallow blocks until it is cooled */
-	short  pv_left;		/* how many of pv_patience are to come */
+	short  pv_left;		/* blocks of pv_patience that are to come */
 	char   pv_was;		/* how deep its thread has blocked: core/deep.h */
 	char   pv_guard;	/* its guard is a mapping */
 	char   pv_promised;	/* promised to its thread, which stays here */

@@ -20,9 +20,9 @@ static struct node {
 	struct rr_thread *thread;
 	struct node *server;
 	unsigned seq, got;		/* last request, its answer or 0 */
-	unsigned done, answer;		/* the same, known to the server */
+	unsigned done, answer;		/* last request and answer known to the server */
 	struct node *owner;		/* in a server: whose lease */
-	utime_ns expires;		/* ends then */
+	utime_ns expires;		/* when the lease of owner ends */
 	int workers;			/* clients that work, in truth */
 } node[NODES];
 

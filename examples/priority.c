@@ -37,8 +37,8 @@ static void work(void *name)
 
 	printf("%s starts\n", (char *)name);
 	if (u > thread)
-		u[-1].u_mark = 1;	/* wakes a more urgent thread, */
-	if (ustack_block() != 0)	/* and lets it go first */
+		u[-1].u_mark = 1;	/* wakes a more urgent thread */
+	if (ustack_block() != 0)	/* lets the more urgent go first */
 		abort();
 	printf("%s ends\n", (char *)name);
 	u->u_mark = 0;

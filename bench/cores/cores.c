@@ -34,8 +34,8 @@
 #define SPAWN(p, f, arg) (rr_thread_on(p, f, arg) != NULL ? 0 : -ENOMEM)
 #endif
 
-#define NR	1000		/* of an operation */
-#define FIRST	100		/* before it is counted */
+#define NR	1000		/* repetitions of an operation */
+#define FIRST	100		/* repetitions before the counted ones */
 #define MOST	64
 
 typedef struct SCHED(thread) thread;
@@ -46,9 +46,9 @@ static struct place {
 	struct uchan *p_to, *p_fro;
 	struct umutex p_lock;
 	int           p_fd[2];
-	long          p_nr;		/* of the operation that runs */
-	long          p_left;		/* of its threads */
-	int           p_at, p_with;	/* processors of it, and of a partner */
+	long          p_nr;		/* repetitions of the operation that runs */
+	long          p_left;		/* threads that have not ended */
+	int           p_at, p_with;	/* its processor, and that of a partner */
 } place[MOST] __attribute__((aligned(128)));
 
 static int procs;

@@ -114,7 +114,7 @@ struct rank {
 };
 
 static struct rank *all;
-static utime_ns *link_free;		/* of each machine: busy until */
+static utime_ns *link_free;		/* when the link of each machine is free */
 static int ranks, over;
 static enum how how;
 static long give;			/* nodes of an answer, at most */

@@ -104,7 +104,7 @@ enum { WAITS_FAILED = 1, WAITS_USAGE = 2, WAITS_NONE = 77 };
 enum {
 	WAITS_BATCH  = 100,		/* room, and messages at once */
 	WAITS_SLACK  = 10,		/* threads for each processor */
-	WAITS_FAN    = 100,		/* the same */
+	WAITS_FAN    = 100,		/* threads for each processor */
 	WAITS_STEPS  = 30,		/* of work */
 	WAITS_QUEUE  = 1000,		/* room for jobs */
 	WAITS_BURSTS = 1000		/* times of sleepers, a millisecond apart */

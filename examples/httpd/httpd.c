@@ -27,9 +27,9 @@ const char *text[OPTIONS] = {
 long number[OPTIONS], counter[COUNTERS];
 int root, stopping;
 static int log_file;
-static struct userve *server;		/* for each processor */
-static struct usem places;		/* of all of them */
-static int ended;			/* of them (atomic) */
+static struct userve *server;		/* an array: one of each processor */
+static struct usem places;		/* for connections of all servers */
+static int ended;			/* servers that have ended (atomic) */
 
 void log_answer(int fd, int status, long bytes, const char *line, int len)
 {

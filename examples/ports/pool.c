@@ -28,7 +28,7 @@ struct pool {
 	int             p_room;
 	int             p_first;
 	int             p_nr;		/* jobs in the ring */
-	int             p_left;		/* these, and the jobs that run */
+	int             p_left;		/* jobs in the ring, and jobs that run */
 	bool            p_end;
 	int             p_workers;	/* the maker's */
 	pthread_t       p_worker[];

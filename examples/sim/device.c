@@ -74,10 +74,10 @@ struct device {
 	struct umutex lock;		/* also while it waits for the disk */
 	struct ucond  measured;
 	int           store;
-	uint32_t      records;		/* in it */
-	uint32_t      last;		/* message that was measured */
-	uint32_t      done;		/* all up to this are */
-	int           is_released;	/* the id of that behind these */
+	uint32_t      records;		/* in the store */
+	uint32_t      last;		/* number of the message measured last */
+	uint32_t      done;		/* messages up to this number are done */
+	int           is_released;	/* the id of message done + 1 is released */
 	struct record messages[MESSAGES + 1];
 };
 

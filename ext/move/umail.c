@@ -67,7 +67,7 @@ struct umove_box {
 	size_t          bx_slots;		/* a power of two, or 0 */
 	size_t          bx_partners;
 	struct usem     bx_sem;
-	bool            bx_waits;		/* for mail of: */
+	bool            bx_waits;		/* it waits for mail of bx_from */
 	long            bx_from;
 };
 

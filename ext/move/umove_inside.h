@@ -67,7 +67,7 @@ struct umove_thread {
 struct umove_letter {
 	int64_t  le_to;
 	int64_t  le_from;
-	uint64_t le_order;	/* counts those from this thread to that */
+	uint64_t le_order;	/* counts letters from le_from to le_to */
 	uint64_t le_nob;
 };
 

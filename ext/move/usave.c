@@ -60,7 +60,7 @@
 /* What a file has, behind the program. */
 struct summary {
 	uint64_t su_threads;
-	uint64_t su_numbers;	/* from here on none was given */
+	uint64_t su_numbers;	/* numbers from this on were not given */
 	uint64_t su_nob;	/* bytes of all threads */
 	uint64_t su_serial;	/* of a save over ranks, or 0 */
 };
@@ -70,7 +70,7 @@ struct save {
 	bool          sv_closed;	/* A2 */
 	int           sv_rc;		/* why it fails, or 0 */
 	long          sv_nr;		/* threads that have come */
-	struct ugroup sv_left;		/* threads that have not */
+	struct ugroup sv_left;		/* threads that have not come */
 	struct ugroup sv_end;		/* the save itself */
 	struct umove_thread *sv_first, **sv_last;
 };

@@ -381,8 +381,8 @@ struct shape {
 	unsigned s_steps;
 	bool     s_aims;	/* at the host that sends most */
 	utime_ns s_gap;		/* most time between two faults of a burst */
-	unsigned s_octave;	/* of the shortest, and how many follow */
-	unsigned s_octaves;
+	unsigned s_octave;	/* of the shortest fault */
+	unsigned s_octaves;	/* octaves of faults, from s_octave on */
 	int      s_lost[USIM_HOSTS];
 	unsigned s_lost_nr, s_lost_most;
 };

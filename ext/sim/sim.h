@@ -263,7 +263,7 @@ void             sim_run_real(usim_setup *setup, uint64_t seed) NORETURN;
 /* stime.c: events, and the time of a run. */
 
 extern utime_ns          sim_time;			/* since the run began */
-extern long              sim_calls;			/* since it has passed */
+extern long              sim_calls;			/* since sim_time has changed */
 
 #define SIM_BUSY	1000000		/* calls at one point in time */
 

@@ -58,7 +58,7 @@ struct end {
 	bool               k_fin_sent;
 	bool               k_acks;	/* is to send ACK */
 	bool               k_untold;	/* connect() has not told its end */
-	bool               k_unusable;	/* shut down before that */
+	bool               k_unusable;	/* it was shut down while k_untold */
 	bool               k_bound;	/* holds its port */
 	bool               k_by_bind;	/* holds the port that bind() named */
 	bool               k_reuse;	/* SO_REUSEADDR */

@@ -357,7 +357,7 @@ NAME(mode_t, umask, (mode_t mask))
 
 struct found {
 	struct addrinfo    d_info;	/* first */
-	uint32_t           d_gap;	/* those of libc have none */
+	uint32_t           d_gap;	/* no struct of libc has this */
 	struct sockaddr_in d_address;
 };
 

@@ -87,10 +87,10 @@ struct search {
 	size_t         s_left;		/* have returned, and are not lifted */
 	uint64_t       s_value;		/* of the object */
 	uint64_t      *s_set;		/* bits of lifted operations, then the value */
-	size_t         s_words;		/* of a set with a value */
-	uint64_t      *s_known;		/* such sets, one behind another */
+	size_t         s_words;		/* of s_set */
+	uint64_t      *s_known;		/* sets like s_set, one behind another */
 	size_t         s_known_nr, s_known_room;
-	size_t        *s_table;		/* of their numbers + 1; open addresses */
+	size_t        *s_table;		/* numbers in s_known, + 1; open addresses */
 	const struct op *s_culprit;	/* its return was the farthest barrier */
 };
 

@@ -87,8 +87,8 @@ struct usim_world {
 	utime_ns w_run;			/* how long faults come: 20 s */
 	utime_ns w_quiet;		/* how long it is quiet after that: 40 s */
 	utime_ns w_latency_min;		/* least latency of a link, one way: 200 us */
-	utime_ns w_latency_max;		/* most: 20 ms; most links are near the least */
-	utime_ns w_sync_max;		/* of fsync(), from 50 us: 5 ms */
+	utime_ns w_latency_max;		/* most latency: 20 ms; most links have little */
+	utime_ns w_sync_max;		/* most time of fsync(), from 50 us: 5 ms */
 	unsigned w_faults;		/* faults that a run draws, at most: 12 */
 	unsigned w_loss;		/* datagrams of 1000 that are lost: 0 */
 	unsigned w_bandwidth;		/* bytes a second of a host, each way;

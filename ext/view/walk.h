@@ -26,14 +26,14 @@ struct walk_thread {
 	uint64_t wt_at;		/* its address; 0: a free place in the table */
 	unsigned wt_nr;		/* in the order in which they were met, from 1 */
 	unsigned wt_f, wt_name;	/* names */
-	int      wt_ring;	/* it runs there; -1: it does not */
+	int      wt_ring;	/* the ring on which it runs; -1: it does not */
 	double   wt_off;	/* when it stopped; WALK_NEVER: it runs, or is new */
 	double   wt_woken;	/* when it was woken; WALK_NEVER: not so far */
 	int      wt_by_ring;	/* ring of its waker; -1: none */
 	uint64_t wt_by;		/* its waker, if that is a thread */
 	double   wt_by_at;	/* when its waker woke it */
 	int      wt_early;	/* ring of a waker that came before the stop; -1: none */
-	uint64_t wt_early_by;	/* that waker */
+	uint64_t wt_early_by;	/* the waker that came before the stop */
 	double   wt_early_at;
 	bool     wt_given;	/* its wait was given to w_wait() */
 	double   wt_until;	/* deadline of its wait; WALK_NEVER: none */

@@ -111,7 +111,7 @@ enum uhard_kind {
 struct uhard_object {
 	unsigned             o_magic;	/* (atomic) */
 	const char          *o_call;	/* the call that has ended it */
-	const struct ustack *o_who;	/* who called that; may be gone; NULL: a native thread */
+	const struct ustack *o_who;	/* caller of o_call, or gone; NULL: native */
 	void               (*o_f)(void *);
 	void                *o_arg;
 	struct uhard_object *o_next;	/* from here on: in a quarantine */

@@ -88,9 +88,9 @@ static struct {
 	struct native_wait  *a_native;
 	bool                 a_started;
 	/* For the native thread that listens. */
-	pid_t                a_listens;	/* in this process, or 0 */
-	sigset_t             a_signals;	/* that it listens to */
-	int                  a_asked;	/* by a signal (atomic) */
+	pid_t                a_listens;	/* the process in which it listens, or 0 */
+	sigset_t             a_signals;	/* signals that it listens to */
+	int                  a_asked;	/* LIST, CHANGED (atomic) */
 	long                 a_run;	/* ns, or 0 (atomic) */
 } all;
 

@@ -79,9 +79,9 @@ struct usched_stats {
 	void          *(*st_alloc)(struct usched *s, int size);
 	void           (*st_free) (struct usched *s, void *buf, int size);
 	struct ustack  *st_last;	/* the thread that runs, or ran last */
-	int             st_lane;	/* its lane */
-	int             st_bound;	/* threads bound to that lane then */
-	int             st_forgotten_nr; /* s_forgotten_nr then */
+	int             st_lane;	/* the lane of st_last */
+	int             st_bound;	/* threads of st_lane, as st_last was noted */
+	int             st_forgotten_nr; /* s_forgotten_nr as st_last was noted */
 	char            st_line[64];	/* so no cache line is shared */
 };
 

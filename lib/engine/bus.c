@@ -75,7 +75,7 @@ struct mem {
 	bool        m_named;
 	void      (*m_release)(void *data, void *arg);
 	void       *m_arg;
-	char        m_name[];		/* and then the copy */
+	char        m_name[];		/* the copy follows behind it */
 };
 
 struct pin {

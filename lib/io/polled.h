@@ -34,7 +34,7 @@ struct uevents {
 	bool               v_sleeps;
 	unsigned           v_round;	/* odd: in poll() (atomic) */
 	struct pollfd     *v_fd;
-	struct uevents_id *v_id;	/* which file each of them is */
+	struct uevents_id *v_id;	/* which file each of v_fd is */
 	int                v_nr;
 	int                v_room;
 	int               *v_at;	/* place in v_fd, from 1; 0: none */

@@ -52,7 +52,7 @@ UPREEMPT_NEVER;
 
 /* What is kept of a signal. */
 struct watch {
-	unsigned         sg_came;	/* and was not taken (atomic) */
+	unsigned         sg_came;	/* signals that were not taken (atomic) */
 	int              sg_watches;	/* (atomic) */
 	struct sigaction sg_before;
 };

@@ -35,7 +35,7 @@
 #define PAGE		((size_t)4 << 10)
 #define SEGMENT		((size_t)2 << 20)	/* a huge page, too */
 #define HEAD		4		/* pages that describe a segment */
-#define RUN_NR		((int)(SEGMENT / PAGE) - HEAD)	/* other pages */
+#define RUN_NR		((int)(SEGMENT / PAGE) - HEAD)	/* pages for blocks */
 
 /* Values of s_class that are no class: a block of whole pages, a free run. */
 enum { RUN = 254, FREE = 255 };

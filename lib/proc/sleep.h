@@ -42,7 +42,7 @@
 
 #include <sched.h>
 
-#define HOLDS_MOST	(1 << 30)	/* and as many may pass by at once */
+#define HOLDS_MOST	(1 << 30)	/* as many callers may exceed it at once */
 #define YIELDS		10
 #define NAP_MIN		20000L		/* ns; a wait may end so late */
 #define NAP_MAX		1000000L

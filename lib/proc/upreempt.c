@@ -132,7 +132,7 @@ static struct upreempt_stats count;
 static __thread __attribute__((tls_model("initial-exec"))) struct {
 	int            n_depth;		/* nested runs, s_preempt() set */
 	int            n_forbidden;	/* nested upreempt_forbid() */
-	struct ustack *n_who;		/* by this thread */
+	struct ustack *n_who;		/* the thread that forbids */
 	/* Valid if n_depth is not 0. */
 	bool           n_timed;		/* has timers */
 	bool           n_blocked;	/* SIGURG was blocked before */

@@ -76,7 +76,7 @@ struct uproc {
 	struct uproc_round  p_round;
 	struct uproc_cool   p_cool;
 	unsigned            p_switches;	/* the scheduler counts them */
-	int                 p_prepared;	/* of them: see uproc_count() */
+	int                 p_prepared;	/* prepared threads: uproc_count() counts them */
 	int                 p_nr;	/* 0 .. processors - 1 */
 	char                p_pinned;	/* to its cpu */
 	char                p_private;	/* flags of new threads (atomic) */

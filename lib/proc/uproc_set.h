@@ -11,10 +11,15 @@
 
 #define UPROC_HIDDEN	__attribute__((visibility("hidden")))
 
-#define UPROC_LANE_NR	256	/* of a processor, if there is room: */
-#define UPROC_LANE_ALL	8192	/* of all together; but each has at least */
-#define UPROC_LANE_FEW	16	/* of a processor, unless that exceeds */
-#define UPROC_LANE_MOST	16384	/* of all together: half of all mappings */
+/*
+ * Lanes. A processor has UPROC_LANE_NR, unless all processors together would have
+ * more than UPROC_LANE_ALL. Then it has fewer, but at least UPROC_LANE_FEW, unless
+ * all would have more than UPROC_LANE_MOST.
+ */
+#define UPROC_LANE_NR	256
+#define UPROC_LANE_ALL	8192
+#define UPROC_LANE_FEW	16
+#define UPROC_LANE_MOST	16384	/* half of all mappings */
 #define UPROC_SPIN	500	/* looks before a sleep, with a spare cpu */
 /* Cache lines are fetched in pairs. */
 #define UPROC_LINE	((size_t)128)
@@ -32,8 +37,8 @@ struct uproc_set {
 	pthread_t      *set_native;
 	int             set_running;
 	int             set_forks;	/* uproc_forks at start, or INT_MAX */
-	struct ucpus   *set_cpus;	/* of the native thread that made it */
-	int             set_cpu_nr;	/* of these; 0: unknown */
+	struct ucpus   *set_cpus;	/* cpus of the thread that made the set */
+	int             set_cpu_nr;	/* cpus in set_cpus; 0: unknown */
 	int             set_pins;	/* asked for: 0, 1; -1: by default */
 	bool            set_pinned;	/* processors are pinned, if possible */
 	bool            set_spare;	/* there is a cpu for each processor, and

@@ -83,33 +83,33 @@
 
 #define WS_POLICY_PATIENCE	3000u	/* of a new thief */
 #define WS_POLICY_MOST		4000000u	/* the most patience */
-#define WS_POLICY_GREED		256u	/* of a new thief: the most, */
-#define WS_POLICY_GREED_LEAST	2u	/* and the least */
+#define WS_POLICY_GREED		256u	/* of a new thief, and the most */
+#define WS_POLICY_GREED_LEAST	2u	/* the least greed */
 #define WS_POLICY_STILL		64000u	/* the most for h_still */
-#define WS_POLICY_AGAIN		5000000u	/* before another stop then */
+#define WS_POLICY_AGAIN		5000000u	/* a new stop after so long */
 #define WS_POLICY_NAP		16000u	/* the first nap; no timer is finer */
 #define WS_POLICY_NAP_MOST	256000u
 #define WS_POLICY_TIMES		4u
 #define WS_POLICY_WINDOW	1000000u
 #define WS_POLICY_TRIAL		150000u
 #define WS_POLICY_MAIL		2u	/* prices: both sides pay */
-#define WS_POLICY_PRICE		2000u	/* a guess, until it is measured, */
+#define WS_POLICY_PRICE		2000u	/* a guess, until it is measured */
 #define WS_POLICY_PRICE_LEAST	500u
-#define WS_POLICY_PRICE_MOST	10000u	/* and no more: it was preempted */
-#define WS_POLICY_FENCE		16000u	/* a guess, until it is measured, and */
-#define WS_POLICY_FENCE_MOST	100000u	/* no more: it was preempted */
+#define WS_POLICY_PRICE_MOST	10000u	/* the most for h_price */
+#define WS_POLICY_FENCE		16000u	/* a guess, until it is measured */
+#define WS_POLICY_FENCE_MOST	100000u	/* the most for h_fence */
 #define WS_POLICY_SKEW		(1u << 20)
 
 /* What thieves have observed of a worker. All atomic. */
 struct ws_observation {
-	unsigned g_drained;	/* its note (J1) */
+	unsigned g_drained;	/* w_drained of the worker (J1) */
 	unsigned g_since;	/* since when g_drained is the same */
 	unsigned g_switches;	/* how often it had switched */
 	unsigned g_still;	/* since when g_switches is the same */
 	unsigned g_vain;	/* g_switches at the last stop for nothing */
 	unsigned g_run;		/* from a switch to the next, in the last window */
-	unsigned g_ran;		/* when this window began */
-	unsigned g_ran_nr;	/* g_switches then */
+	unsigned g_ran;		/* when the window of g_run began */
+	unsigned g_ran_nr;	/* g_switches when that window began */
 };
 
 struct ws_thief {
@@ -124,12 +124,12 @@ struct ws_thief {
 	bool     h_stole;
 	unsigned h_at;		/* its end */
 	unsigned h_cost;	/* how long it took */
-	unsigned h_mail;	/* messages until then */
+	unsigned h_mail;	/* messages up to the end of the theft */
 	/* The trial of that theft, while it lasts. */
-	int      h_owner;	/* the number, while there is one; or -1 */
-	unsigned h_run;		/* g_run before */
-	unsigned h_switches;	/* of both until then */
-	bool     h_gives;	/* back, until */
+	int      h_owner;	/* number of the robbed worker; -1: no trial */
+	unsigned h_run;		/* g_run as the trial began */
+	unsigned h_switches;	/* of both workers, as the trial began */
+	bool     h_gives;	/* it gives back, until h_until */
 	unsigned h_until;
 };
 
@@ -222,8 +222,8 @@ static inline bool ws_policy_surplus(const struct ws_thief *h,
  * has switched, or for long.
  */
 static inline bool ws_policy_stuck(const struct ws_thief *h,
-				      struct ws_observation *g,
-				      unsigned switches, unsigned now)
+				   struct ws_observation *g,
+				   unsigned switches, unsigned now)
 {
 	unsigned stands = ws_policy_stands(g, switches, now);
 
@@ -293,7 +293,7 @@ static inline void ws_policy_price(struct ws_thief *h, unsigned took)
 
 /* Notes a theft, to judge it later. */
 static inline void ws_policy_stole(struct ws_thief *h, unsigned began,
-				      unsigned now, unsigned mail)
+				   unsigned now, unsigned mail)
 {
 	h->h_stole = true;
 	h->h_at    = now;
@@ -337,7 +337,7 @@ static inline bool ws_policy_gives(struct ws_thief *h, unsigned now)
 
 /* Judges the last theft, when the thief has nothing to do any more (J4). */
 static inline void ws_policy_judge(struct ws_thief *h, unsigned now,
-				      unsigned mail)
+				   unsigned mail)
 {
 	unsigned busy = ws_policy_age(now, h->h_at);
 

@@ -27,7 +27,7 @@ UPREEMPT_NEVER;
 
 #define LOG_CALLS	12	/* of a native thread for ucall() */
 #define DEADLINE_MOST	((uint64_t)1 << 46)	/* ns from now: 19 hours */
-#define LONG_SLEEP	(250 * UTIME_MS)	/* then look whether a census is wanted */
+#define LONG_SLEEP	(250 * UTIME_MS)	/* at most: a census may wait */
 
 /* Names an object, if it is a variable of the program. */
 static void object_see(struct uview_tap *a, const void *object)

@@ -183,7 +183,7 @@ enum {
 	UMUTEX_TAKEN = 4,
 	UMUTEX_WOKEN = 8,	/* a waiter is on its way to try again */
 	UMUTEX_RESERVED  = 16,	/* only the woken waiter may take the mutex */
-	USEM_UNIT    = 4,	/* that many times the units */
+	USEM_UNIT    = 4,	/* a unit of a semaphore in y_state */
 	UGROUP_UNIT  = 4,
 	URW_WRITER   = 4,
 	URW_READER   = 8,

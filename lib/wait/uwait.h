@@ -239,7 +239,7 @@ struct uwait;
 struct uwait_seen {
 	const struct uwait_kind *vs_kind;
 	const void              *vs_object;	/* or NULL */
-	const void *const       *vs_owner;	/* in it: its holder; or NULL */
+	const void *const       *vs_owner;	/* where the object has its holder; or NULL */
 };
 
 /* Bytes in a unit of w_size. */

@@ -44,8 +44,8 @@ static struct tiny t;
 static int made;			/* threads so far */
 static unsigned order;			/* of all that happened: a hash */
 static struct ustack *last;		/* the thread that ends */
-static char *where;			/* its last frame, its lane, */
-static int lane, bound;			/* and the l_bound of that */
+static char *where;			/* the last frame of last */
+static int lane, bound;			/* the lane of last, and its l_bound */
 static struct ustack *heir;		/* the thread that begins again */
 static long asked, agains;		/* calls of s_again(), and results 1 */
 

@@ -18,8 +18,8 @@
 
 #define LANES	3
 #define SIZE	65536
-#define LEAP	700000		/* over the guard, */
-#define LEAP_FAR (4 << 20)	/* and over the descriptors of lanes */
+#define LEAP	700000		/* over the guard */
+#define LEAP_FAR (4 << 20)	/* over the descriptors of lanes, too */
 
 static struct tiny tiny;
 static struct tiny_thread threads[LANES];

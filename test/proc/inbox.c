@@ -21,9 +21,9 @@
 #define ALL		((long)PRODUCERS * EACH + SIGNALS)
 
 struct item {
-	long               it_before;	/* plain data, before the node, */
+	long               it_before;	/* plain data before the node */
 	struct uinbox_node it_node;
-	int                it_from;	/* and after it */
+	int                it_from;	/* plain data after the node */
 	int                it_nr;
 };
 

@@ -17,8 +17,8 @@
 
 enum { SUM = 1, LINE = 2, LOST = 4 };	/* what a run has printed */
 
-static int ended;			/* its status, */
-static bool refused;			/* and whether a call has failed */
+static int ended;			/* the status of a run */
+static bool refused;			/* a call has failed */
 
 /* Runs workers.c in a child, since usched_main() may end it. */
 static void child(int out, int err, long at)

@@ -22,8 +22,8 @@
 
 /* The system calls of fence.h. */
 static long barriers;
-static bool refused;			/* fails, as if unknown, */
-static bool forgotten;			/* or as if not registered */
+static bool refused;			/* calls fail, as if unknown */
+static bool forgotten;			/* calls fail, as if not registered */
 
 #define REGISTERS	(1 << 4)	/* UFENCE_REGISTER */
 

@@ -16,8 +16,8 @@
 #include "steal.h"
 #include "uwait.h"
 
-#define ROUNDS	20		/* fewer, if they take long, */
-#define LEAST	2		/* but at least this many */
+#define ROUNDS	20		/* fewer, if they take long */
+#define LEAST	2		/* the fewest rounds */
 #define POLLED	3		/* rounds while others poll */
 #define MOST	5		/* pollers on a worker */
 

@@ -21,8 +21,8 @@
 #include <limits.h>
 #include <sys/mman.h>
 
-#define BATCHES	999		/* fewer, if they take long, */
-#define LEAST	99		/* but at least this many */
+#define BATCHES	999		/* fewer, if they take long */
+#define LEAST	99		/* the fewest batches */
 #define BATCH	48
 #define LATE	24
 #define MOST_KB	2500

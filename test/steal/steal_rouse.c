@@ -18,8 +18,8 @@
 #include "system_call.h"
 #include "watch.h"
 
-#define ROUNDS	500		/* fewer, if they take long, */
-#define LEAST	50		/* but at least this many */
+#define ROUNDS	500		/* fewer, if they take long */
+#define LEAST	50		/* the fewest rounds */
 #define MOST	5
 
 static long come, gone;

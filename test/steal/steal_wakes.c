@@ -95,8 +95,8 @@ enum { PURE = 3, NATIVE = 1, HANDLER = 1, OTHERS = PURE + NATIVE + HANDLER };
 static struct actor {
 	struct ws_thread *a_thread;
 	long     a_sent;	/* wakes for it that were begun */
-	long     a_due;		/* wakes that it will get, */
-	long     a_sure;	/* of these, by actors that never wait */
+	long     a_due;		/* wakes that it will get */
+	long     a_sure;	/* wakes of a_due by actors that never wait */
 	long     a_done;	/* waits that returned; its own */
 	int      a_runs;	/* on how many workers it runs */
 	int      a_pinned;	/* to this worker, or -1 */

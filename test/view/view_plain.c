@@ -23,8 +23,8 @@
 #define INNER	4		/* threads of the plain dispatcher */
 #define TURNS	20
 #define FILES	3000		/* hostile */
-#define COPIES	3000		/* while the ring is written, */
-#define DURING	100		/* and so many during which it was */
+#define COPIES	3000		/* copies, while the ring may be written */
+#define DURING	100		/* copies during which it was written */
 
 static char path[64];
 

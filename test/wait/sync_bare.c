@@ -281,8 +281,8 @@ static void locks_again(int lanes, bool local, bool signals)
 
 static struct shell {
 	struct uself  s_self;		/* first */
-	struct uwait *s_wait;		/* its wait, */
-	bool          s_cancelled;	/* and all later waits */
+	struct uwait *s_wait;		/* the wait of the thread */
+	bool          s_cancelled;	/* s_wait, and all later waits */
 	int           s_waits;
 } shell;
 

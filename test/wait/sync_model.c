@@ -32,12 +32,12 @@ struct line {
 static struct client {
 	unsigned c_random;
 	utime_ns    c_until;		/* of its wait */
-	bool     c_let;			/* was let through, */
-	int      c_result;		/* with this result */
+	bool     c_let;			/* was let through */
+	int      c_result;		/* the result of its call */
 	struct ustack *c_stack;
 	int      c_relocks;		/* RELOCK_... */
-	int      c_lock;		/* the read-write lock, and */
-	bool     c_lock_writes;		/* how it was held */
+	int      c_lock;		/* the read-write lock of its condition */
+	bool     c_lock_writes;		/* it held c_lock as a writer */
 	int      c_signal;		/* how the wait for the signal ended */
 	bool     c_mutex[EACH];		/* what it holds */
 	int      c_reads[EACH];
@@ -258,8 +258,8 @@ static void rw_write(int me, int i, utime_ns until)
 
 enum {
 	RELOCK_NONE,
-	RELOCK_SIGNAL,		/* it waits for the signal, */
-	RELOCK_WAITS		/* and now for the lock */
+	RELOCK_SIGNAL,		/* it waits for the signal */
+	RELOCK_WAITS		/* it waits for the lock */
 };
 
 /* The wait for the signal has ended. */

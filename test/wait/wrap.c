@@ -9,8 +9,8 @@
 #include "uwork.h"
 
 #define EACH	40
-#define FIRST	60		/* threads before the ring of the queue grows, */
-#define THREADS	67		/* and after that */
+#define FIRST	60		/* threads before the ring of the queue grows */
+#define THREADS	67		/* threads after it has grown */
 
 /* Begins as if after many sends and receives, just before the end. */
 static void wraps(unsigned room, unsigned before)

@@ -21,7 +21,7 @@ static struct {
 	struct job     *ring;
 	long            size, first, nr;
 	int             idle;		/* workers that sleep */
-	int             coming;		/* of them, have been woken */
+	int             coming;		/* idle workers that have been woken */
 	int             blocked;	/* submitters that wait for room */
 	long            alive;		/* tasks that have not ended */
 	bool            over;

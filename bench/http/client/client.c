@@ -55,7 +55,7 @@ static long pids[PIDS], pid_nr;
 static long begun, answered;	/* requests */
 static long bytes, depth = 1;
 static uint32_t *latency, *late;	/* by request */
-static char requests[DEPTH * REQUEST];	/* the same, repeated */
+static char requests[DEPTH * REQUEST];	/* one request, repeated */
 static size_t request_size;
 static char *body;		/* of the first answer */
 static long body_at;		/* bytes of it that have come */

@@ -25,7 +25,7 @@ enum { SILENT, HEAD, LINE, UNREAD, KINDS, SPARE_FILES = 50, SLICES = 100 };
 
 struct conn {
 	int  c_fd;
-	bool c_open;		/* and counted */
+	bool c_open;		/* it is open, and counted */
 	long c_sent;
 };
 

@@ -41,7 +41,7 @@ static int nr;				/* threads that were created */
 static int steps;			/* that are left for this program */
 static unsigned seed;
 static int fails;			/* buffers may be refused */
-static int refuse;			/* the next one is */
+static int refuse;			/* the next buffer is refused */
 static long held;			/* bytes in buffers */
 
 static void begin(void *arg);

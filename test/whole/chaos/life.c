@@ -10,8 +10,8 @@
 
 #define MAIL		16
 #define LEVELS		4
-#define SMALL		60		/* words of most frames, */
-#define LARGE		3000		/* and of a few */
+#define SMALL		60		/* words of most frames */
+#define LARGE		3000		/* words of a few frames */
 
 long progress, alive, children_ended, hostages, registered, failing;
 

@@ -42,8 +42,8 @@ static struct {
 	int pulls;			/* moves by its home that are left */
 	int steals;			/* thefts by worker 1 that are left */
 	int how;			/* how worker 1 steals */
-	int joined;			/* it is joinable, */
-	int known;			/* and ends after this many wakes */
+	int joined;			/* it is joinable */
+	int known;			/* it ends after this many wakes */
 	int ended;			/* its joiner is told (atomic) */
 	int left;			/* its joiner has left (atomic) */
 	int freed;			/* atomic */

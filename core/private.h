@@ -114,7 +114,7 @@ int usched_private_most(int nr)
 #endif
 }
 
-/* The same as usched_private_nr(), which a program may replace. */
+/* Is usched_private_nr(), inlined: of a shared library a program may replace that. */
 static inline int private_nr(const struct usched_private *p)
 {
 	return p != NULL ? __atomic_load_n(&p->pl_used, __ATOMIC_ACQUIRE) : 0;

@@ -35,7 +35,7 @@
 #endif
 
 #define NR	1000		/* repetitions of an operation */
-#define FIRST	100		/* repetitions before the counted ones */
+#define FIRST	100		/* repetitions that are not counted */
 #define MOST	64
 
 typedef struct SCHED(thread) thread;

@@ -112,7 +112,7 @@ static void waits_complete(struct uwait_base *here, struct uwait *w)
 		p->p_set->set_ops.op_soon(p, t);
 }
 
-static void waits_back(struct ustack *u, int nr)
+void uproc_waits_back(struct ustack *u, int nr)
 {
 	uwakes_back(&((struct uproc_thread *)u)->t_wakes, nr);
 }
@@ -198,7 +198,7 @@ void uproc_waits_hold(struct uwait_base *b, int on)
 static const struct uwait_ops wait_ops = {
 	.o_complete = waits_complete,
 	.o_post     = waits_post,
-	.o_back     = waits_back,
+	.o_back     = uproc_waits_back,
 	.o_try      = waits_try,
 	.o_waits    = uproc_waits,
 	.o_runs     = uproc_runs,

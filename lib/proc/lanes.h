@@ -102,7 +102,7 @@ static int promise(struct uproc *p, int nr)
 }
 
 /*
- * Promises for the dispatchers, which have lanes now, what was promised before
+ * Promises to the dispatchers, which have lanes now, all that was promised before
  * (on), or lets makers only count. 0, -EAGAIN, -ENOMEM.
  */
 static int promises(struct uproc_set *set, bool on)

@@ -147,7 +147,7 @@ typedef void uproc_fresh(void *arg, const struct ustack *t, unsigned tasks);
  * all other members may be left out.
  */
 struct uproc_ops {
-	/* The call-backs of each dispatcher (usched.h). One that is NULL is as in rr;
+	/* The call-backs of each dispatcher (usched.h). If NULL, it is as in rr;
 	 * s_alloc and s_free are always those of uproc.c. s_done and s_again count
 	 * and free threads: only schedulers of this library have their own. */
 	struct usched op_sched;

@@ -226,6 +226,9 @@ UPROC_HIDDEN struct ustack *const *usched_current_at(void);
 /* For uwait.h: returns whether u runs on another processor. */
 UPROC_HIDDEN int uproc_runs(const struct uwait_base *b, const void *u);
 
+/* For uwait.h: gives nr wakes to u, the caller, which has taken too many. */
+UPROC_HIDDEN void uproc_waits_back(struct ustack *u, int nr);
+
 /* For uwait.h: holds the set of b, the caller's processor, or ends a hold. */
 UPROC_HIDDEN void uproc_waits_hold(struct uwait_base *b, int on);
 

@@ -107,23 +107,32 @@ static struct ws_worker *native_worker(void)
 	return p != NULL && p->p_set == set ? (struct ws_worker *)p : NULL;
 }
 
-/* Wakes t. w: the worker of the caller, outside of its section, or NULL. */
-static void wake_from(struct ws_worker *w, struct uproc_thread *t)
+/* Enters the section of w, the caller's, where t stays at home, if it is. */
+static ALWAYS_INLINE bool enter_home(struct ws_worker *w, const struct uproc_thread *t)
 {
-	if (w == NULL || ws_home(t) != w) {
-		ws_post((struct ws_thread *)t);
-		return;
-	}
 	ws_enter(w);
-	if (ws_home(t) != w) {
-		ws_leave(w);
-		ws_post((struct ws_thread *)t);
-		return;
-	}
+	if (ws_home(t) == w)
+		return true;
+	ws_leave(w);
+	return false;
+}
+
+/* Adds a wake of t, after enter_home(), and leaves the section. */
+static ALWAYS_INLINE void wake_home(struct ws_worker *w, struct uproc_thread *t)
+{
 	if (uwakes_add(&t->t_wakes, 1))
 		slot_put(w, t);
 	else
 		ws_leave(w);
+}
+
+/* Wakes t. w: the worker of the caller, outside of its section, or NULL. */
+static void wake_from(struct ws_worker *w, struct uproc_thread *t)
+{
+	if (w != NULL && ws_home(t) == w && enter_home(w, t))
+		wake_home(w, t);
+	else
+		ws_post((struct ws_thread *)t);
 }
 
 /* The s_wake(). A worker may be inside its section: in s_next(), where timers fire. */
@@ -407,16 +416,10 @@ static int complete_here(struct ws_worker *w, struct uwait *r)
 {
 	struct uproc_thread *t = (struct uproc_thread *)r->w_stack;
 
-	ws_enter(w);
-	if (ws_home(t) != w) {
-		ws_leave(w);
+	if (!enter_home(w, t))
 		return false;
-	}
 	uwait_arrived(r);
-	if (uwakes_add(&t->t_wakes, 1))
-		slot_put(w, t);
-	else
-		ws_leave(w);
+	wake_home(w, t);
 	return true;
 }
 
@@ -446,12 +449,6 @@ static void waits_complete(struct uwait_base *here, struct uwait *r)
 		end_unwatched();
 	} else
 		waits_post(&home->w_proc.p_waits, r);
-}
-
-/* Gives nr wakes back to u, the caller. */
-static void waits_back(struct ustack *u, int nr)
-{
-	uwakes_back(&((struct uproc_thread *)u)->t_wakes, nr);
 }
 
 /* Takes a wake, also if its node lies in the inbox of a former home. */
@@ -524,7 +521,7 @@ static void waits_source(struct uwait_base *b, struct uwait_source *o)
 static const struct uwait_ops wait_ops = {
 	.o_complete = waits_complete,
 	.o_post     = waits_post,
-	.o_back     = waits_back,
+	.o_back     = uproc_waits_back,
 	.o_try      = waits_try,
 	.o_waits    = uproc_waits,
 	.o_runs     = uproc_runs,

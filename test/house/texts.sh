@@ -104,7 +104,7 @@ unnamed() { # folder
 		case $name in
 		README.md|*.expected|*.o|*.a|__pycache__)	continue ;;
 		esac
-		whole=$([ -d "$file" ] || sed -n '2s/.* parts* of \([a-z]*\.c\).*/\1/p' "$file")
+		whole=$(whole_of "$file")
 		[ -z "$whole" ] || ! grep -q "$name" "$1/$whole" || continue
 		grep -qE "\`([a-z/]*$name|$name/.*)/?\`" "$1/README.md" && continue
 		case $name in

@@ -12,9 +12,8 @@ cd "$(dirname "$0")/../.." || exit 1
 . test/run/count
 
 all="usched $(echo $waits | sed "s,\.c,,g") uthread uscope umem uproc rr ll ws upreempt"
-others="uguard uhard ustats utrace ulist uchain uview vwatch vswitch vcensus vfile
-	vstack vnames vtap vcopy
-	ucall uchan uselect ugen $(echo $syncs | sed "s,\.c,,g") uwork"
+others="uguard uhard ustats utrace ulist uchain
+	ucall uchan uselect ugen $(echo $views $syncs | sed "s,\.c,,g") uwork"
 flags="-std=gnu11 $includes"
 long=$([ "${PREEMPT_SECONDS:-0}" -ge 60 ] && echo long)
 PREEMPT_SECONDS=0 WATCHDOG=${WATCHDOG:-300}

@@ -68,8 +68,7 @@ build() (
 		more="$2/lib/engine/*.c $(where utrace.c)"
 		driver=test/engine/engine_chaos.c wrap= ;;
 	esac
-	[ -z "$CHAOS_VIEW" ] || more="$more $(where uview.c vwatch.c vswitch.c \
-		vcensus.c vstack.c vnames.c vfile.c vtap.c vcopy.c uchain.c utrace.c)"
+	[ -z "$CHAOS_VIEW" ] || more="$more $(where $views uchain.c utrace.c)"
 	case $flags in
 	*HARD*)		more="$more $(where uhard.c)" ;;
 	*PREEMPT*)	more=$(where upreempt.c) ;;

@@ -36,12 +36,13 @@ library() {
 
 # The modules that a file is a part of.
 modules_of() { # file
+	whole=$(whole_of "$1")
 	case $1 in
-	*.c)	echo "$1" ;;
+	*.c)	echo "$1"; return ;;
+	esac
+	[ -z "$whole" ] || { echo "${1%/*}/$whole"; return; }
+	case $1 in
 	*uproc.h) echo lib/proc/uproc.c rr.c ;;
-	*jobs.h|*lookup.h|*pool_threads.h) echo lib/proc/ucall.c ;;
-	*uobject.h|*upoison.h|*ushut.h|*uhard_inside.h) echo lib/debug/uhard.c ;;
-	*events.h|*poller.h|*owned.h|*table.h) echo lib/io/upoll.c ;;
 	*upoll.h) echo lib/io/uio.c ;;
 	lib/proc/*.h) echo lib/proc/uproc.c ;;
 	lib/steal/*.h) echo lib/steal/ws.c ;;

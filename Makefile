@@ -55,7 +55,7 @@ LIBS    := libusched.a libusched-debug.a libusched.so libusched_pthread.a \
 HOOKS   := uwrap.o uwrap_link.o libuwrap.so
 # Read what a recorder has written (uview.h).
 TOOLS   := uview utop
-READER  := walk find out page
+READER  := walk facts why why_locks why_cpu why_ready why_queue find out page
 REALNAME := libusched.so.$(VERSION)
 SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)

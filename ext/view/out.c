@@ -3,12 +3,14 @@
 
 #include "out.h"
 #include "walk.h"
+#include "why.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NO_MEMORY	"there is no memory"
+#define FD_MOST		(1u << 20)	/* a descriptor, and no address */
 
 /* The Makefile makes these of page.html. */
 extern const unsigned char page_html[];
@@ -30,13 +32,13 @@ void out_name(char *text, size_t size, const struct uview_file *copy,
 		(void)snprintf(text, size, "?");
 }
 
-/* Returns the number of the name of an object, or 0. */
+/* Returns the number of the name of an object, the last that it got, or 0. */
 static unsigned object_name(const struct uview_file *copy, uint64_t object)
 {
 	const struct uview_name *n = uview_part_at(copy, UVIEW_PART_NAMES);
-	unsigned i;
+	unsigned i = copy->vf_part[UVIEW_PART_NAMES].vp_nr;
 
-	for (i = 1; i < copy->vf_part[UVIEW_PART_NAMES].vp_nr; i++)
+	while (i-- > 1)
 		if (n[i].vn_at == object && (n[i].vn_kind == UVIEW_OBJECT ||
 					     n[i].vn_kind == UVIEW_FUNCTION))
 			return i;
@@ -52,6 +54,8 @@ void out_object(char *text, size_t size, const struct uview_file *copy,
 	out_name(what, sizeof what, copy, kind);
 	if (nr != 0)
 		out_name(name, sizeof name, copy, nr);
+	else if (object != 0 && object < FD_MOST && strcmp(what, "fd") == 0)
+		(void)snprintf(name, sizeof name, "%llu", (unsigned long long)object);
 	else if (object != 0)
 		(void)snprintf(name, sizeof name, "0x%llx",
 			       (unsigned long long)object);
@@ -101,22 +105,44 @@ static void base64(FILE *out, const unsigned char *from, size_t nob)
 	}
 }
 
+/* Returns what comes behind this text, or NULL. */
+static const char *behind(const char *at, const char *end, const char *text)
+{
+	size_t len = strlen(text);
+
+	for (; (size_t)(end - at) >= len; at++)
+		if (memcmp(at, text, len) == 0)
+			return at + len;
+	return NULL;
+}
+
 const char *out_html(FILE *out, const struct uview_file *copy, size_t size)
 {
-	static const char mark[] = "const DATA = \"";
-	const char *page = (const char *)page_html, *at;
-	size_t left = page_size;
+	const char *page = (const char *)page_html, *end = page + page_size;
+	const char *data = behind(page, end, "const DATA = \"");
+	const char *why = data != NULL ? behind(data, end, "const WHY = ") : NULL;
+	struct facts *f = calloc(1, sizeof *f);
+	struct why *y = calloc(1, sizeof *y);
+	const char *error = NULL;
 
-	for (at = page; left > sizeof mark; at++, left--)
-		if (memcmp(at, mark, sizeof mark - 1) == 0)
-			break;
-	if (left <= sizeof mark)
-		return "this build has no page";
-	at += sizeof mark - 1;
-	(void)fwrite(page, 1, (size_t)(at - page), out);
-	base64(out, (const unsigned char *)copy, size);
-	(void)fwrite(at, 1, page_size - (size_t)(at - page), out);
-	return NULL;
+	if (why == NULL) {
+		error = "this build has no page";
+	} else if (f == NULL || y == NULL || !facts_read(f, copy, 0)) {
+		error = NO_MEMORY;
+	} else {
+		why_look(y, f);
+		(void)fwrite(page, 1, (size_t)(data - page), out);
+		base64(out, (const unsigned char *)copy, size);
+		(void)fwrite(data, 1, (size_t)(why - data), out);
+		why_json(y, out);
+		why += strlen("null");
+		(void)fwrite(why, 1, (size_t)(end - why), out);
+	}
+	if (f != NULL)
+		facts_end(f);
+	free(f);
+	free(y);
+	return error;
 }
 
 /*
@@ -141,14 +167,16 @@ struct json {
 	long  j_flows;
 };
 
-/* Writes a string; bytes that are not ASCII as the characters of Latin-1. */
-static void string(FILE *out, const char *text)
+/* Bytes that are not ASCII are the characters of Latin-1. */
+void out_string(FILE *out, const char *text)
 {
 	(void)fputc('"', out);
 	for (; *text != 0; text++) {
 		unsigned char c = (unsigned char)*text;
 
-		if (c == '"' || c == '\\')
+		if (c == '<')			/* no end of a script */
+			(void)fputs("\\u003c", out);
+		else if (c == '"' || c == '\\')
 			(void)fprintf(out, "\\%c", c);
 		else if (c < ' ' || c > '~')
 			(void)fprintf(out, "\\u%04x", c);
@@ -158,10 +186,10 @@ static void string(FILE *out, const char *text)
 	(void)fputc('"', out);
 }
 
-/* Returns whole ns. */
+/* Returns whole ns, of a file that may lie. */
 static unsigned long long whole(double ns)
 {
-	return ns > 0 ? (unsigned long long)(ns + 0.5) : 0;
+	return ns > 0 ? (unsigned long long)(ns < 1e18 ? ns + 0.5 : 1e18) : 0;
 }
 
 /* Begins an event of ring or thread nr. */
@@ -180,19 +208,19 @@ static void named(struct json *j, const char *what, int pid, unsigned nr,
 {
 	event(j, "M", pid, nr, 0);
 	(void)fprintf(j->j_out, ",\"name\":\"%s\",\"args\":{\"name\":", what);
-	string(j->j_out, name);
+	out_string(j->j_out, name);
 	(void)fputs("}}", j->j_out);
 }
 
 static void slice(struct json *j, int pid, unsigned nr, double from, double to,
 		  const char *name, const char *category)
 {
-	unsigned long long length = whole(to) - whole(from);
+	unsigned long long length = to > from ? whole(to) - whole(from) : 0;
 
 	event(j, "X", pid, nr, from);
 	(void)fprintf(j->j_out, ",\"dur\":%llu.%03llu,\"cat\":\"%s\",\"name\":",
 		      length / 1000, length % 1000, category);
-	string(j->j_out, name);
+	out_string(j->j_out, name);
 }
 
 /* An arrow from the run of the waker, before its end, to that of the woken. */
@@ -221,7 +249,7 @@ static void json_run(struct walk *w, const struct walk_run *r)
 	      "run");
 	(void)fprintf(j->j_out, ",\"args\":{\"thread\":%u,\"ready\":%u,\"then\":",
 		      r->wr_thread->wt_nr, r->wr_ready);
-	string(j->j_out, r->wr_open ? "runs" : wait);
+	out_string(j->j_out, r->wr_open ? "runs" : wait);
 	if (r->wr_latency >= 0)
 		(void)fprintf(j->j_out, ",\"wake to run, us\":%.3f",
 			      r->wr_latency / 1e3);
@@ -250,7 +278,7 @@ static void json_wait(struct walk *w, const struct walk_thread *t, double to,
 	if (t->wt_holder != 0) {
 		out_name(holder, sizeof holder, w->w_copy, h != NULL ? h->wt_f : 0);
 		(void)fputs(",\"held by\":", j->j_out);
-		string(j->j_out, holder);
+		out_string(j->j_out, holder);
 		if (h != NULL)
 			(void)fprintf(j->j_out, ",\"thread\":%u", h->wt_nr);
 	}
@@ -276,7 +304,7 @@ static void json_note(struct walk *w, int ring, double time,
 		out_name(name, sizeof name, w->w_copy, walk_id(e));
 		event(j, "i", PROCESSORS, (unsigned)ring, time);
 		(void)fputs(",\"s\":\"t\",\"cat\":\"mark\",\"name\":", j->j_out);
-		string(j->j_out, name);
+		out_string(j->j_out, name);
 		(void)fputc('}', j->j_out);
 		break;
 	case UVIEW_CALL:
@@ -284,7 +312,7 @@ static void json_note(struct walk *w, int ring, double time,
 		event(j, walk_arg(e) == UVIEW_CALL_BEGINS ? "B" : "E",
 		      PROCESSORS, (unsigned)ring, time);
 		(void)fputs(",\"cat\":\"call\",\"name\":", j->j_out);
-		string(j->j_out, name);
+		out_string(j->j_out, name);
 		(void)fputc('}', j->j_out);
 		break;
 	}

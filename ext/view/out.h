@@ -31,4 +31,7 @@ void out_object(char *text, size_t size, const struct uview_file *copy,
 void out_name(char *text, size_t size, const struct uview_file *copy,
 	      unsigned nr);
 
+/* Writes a text as JSON has it, in quotes, and without what ends a script. */
+void out_string(FILE *out, const char *text);
+
 #endif /* UVIEW_OUT_H */

@@ -11,8 +11,10 @@
 #include "find.h"
 #include "out.h"
 #include "walk.h"
+#include "why.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -22,11 +24,13 @@
 static const char usage[] =
 	"utop [-s] [-d SECONDS] [-n TIMES] PID|FILE\n"
 	"  shows each second, or each SECONDS, what the threads of a process do\n"
-	"  -s  a line each time, for scripts\n";
+	"  -s  a line each time, for scripts\n"
+	"utop --why [-d SECONDS] PID|FILE\n"
+	"  watches for a second, or SECONDS, and says what makes it slow in at most\n"
+	"  three lines; of a process that has ended, what did at its end\n";
 
+#define CENSUS_MS	600		/* to wait for a census: see format.h */
 #define TABLE		1024	/* functions, objects: a power of two */
-#define CYCLES		4	/* are shown */
-#define CYCLE_MOST	1000	/* threads */
 #define FINE		8	/* parts of a power of two, in a histogram */
 #define PARTS		(48 * FINE)
 
@@ -40,6 +44,8 @@ struct function {
 	unsigned f_nr;			/* name; 0: a free place */
 	long     f_runs, f_threads;
 	double   f_run, f_longest;	/* ns */
+	double   f_off;			/* of f_run, without a cpu */
+	double   f_unknown;		/* of f_run, of which that is not known */
 	double   f_wait;
 	unsigned f_most_kind, f_most_reason;	/* of the longest wait */
 	double   f_most;
@@ -61,16 +67,17 @@ struct top {
 	long            p_runs, p_lost, p_waiting;
 	unsigned        p_ready[UVIEW_RINGS];	/* the most */
 	double          p_busy[UVIEW_RINGS];
-	unsigned        p_cycles;	/* dead locks */
-	unsigned long   p_dead;		/* threads in dead locks */
-	uint64_t        p_cycle[CYCLES];	/* one of each */
+	double          p_off;		/* of all, without a cpu */
+	double          p_unknown;
+	int             p_cycles;	/* dead locks */
+	struct why_cycle p_cycle[WHY_CYCLES];
 };
 
 /* Times. */
 
 static void times_add(struct times *t, double ns)
 {
-	uint64_t v = ns > 1 ? (uint64_t)ns : 1;
+	uint64_t v = ns > 1 ? (uint64_t)(ns < 1e18 ? ns : 1e18) : 1;
 	int log = 63 - __builtin_clzll(v);
 	int part = log * FINE + (int)((v << (63 - log) << 1) >> 61);
 
@@ -135,6 +142,46 @@ static double inside(const struct top *p, double from, double to)
 	return to > from ? to - from : 0;
 }
 
+/* Adds for how long of a part of r there was no cpu. */
+static void see_off(struct top *p, struct function *f, const struct walk_run *r,
+		    double part)
+{
+	double off = r->wr_off > 0 && r->wr_to > r->wr_from ?
+		part * r->wr_off / (r->wr_to - r->wr_from) : 0;
+
+	/* Runs of dispatchers in threads are parts of runs. */
+	f->f_off += off;
+	p->p_off += r->wr_depth == 0 ? off : 0;
+	f->f_unknown += r->wr_off < 0 ? part : 0;
+	p->p_unknown += r->wr_off < 0 && r->wr_depth == 0 ? part : 0;
+}
+
+/*
+ * Returns the share of the time in which there was a cpu, as a text; at least that if
+ * something is not known.
+ */
+static const char *cpu_text(double run, double off, double unknown, double window)
+{
+	static char text[4][24];
+	static int at;
+	char *to = text[at++ % 4];
+
+	(void)snprintf(to, sizeof text[0], unknown >= run && run > 0 ? "unknown" :
+		       unknown > 0 ? ">=%.1f" : "%.1f",
+		       (run - off - unknown) / window * 100);
+	return to;
+}
+
+/* The same as a number for scripts. */
+static const char *cpu_number(double run, double off, double unknown, double window)
+{
+	static char text[24];
+
+	(void)snprintf(text, sizeof text, unknown >= run && run > 0 ? "unknown" : "%.3f",
+		       (run - off - unknown) / window);
+	return text;
+}
+
 static void see_run(struct walk *w, const struct walk_run *r)
 {
 	struct top *p = w->w_arg;
@@ -144,15 +191,16 @@ static void see_run(struct walk *w, const struct walk_run *r)
 	if (r->wr_to < p->p_from || (f = function_of(p, r->wr_f)) == NULL)
 		return;
 	f->f_run += run;
+	see_off(p, f, r, run);
 	if (r->wr_depth == 0)
 		p->p_busy[r->wr_ring] += run;
-	if (r->wr_to - r->wr_from > f->f_longest)
-		f->f_longest = r->wr_to - r->wr_from;
+	if ((r->wr_to - r->wr_from) / (double)r->wr_turns > f->f_longest)
+		f->f_longest = (r->wr_to - r->wr_from) / (double)r->wr_turns;
 	p->p_lost += r->wr_lost;
 	if (r->wr_from < p->p_from)
 		return;
-	f->f_runs++;
-	p->p_runs++;
+	f->f_runs += (long)r->wr_turns;
+	p->p_runs += (long)r->wr_turns;
 	if (r->wr_ready > p->p_ready[r->wr_ring])
 		p->p_ready[r->wr_ring] = r->wr_ready;
 	if (r->wr_latency >= 0) {
@@ -219,100 +267,49 @@ static void window_set(struct top *p, const struct uview_file *copy, double ns)
 	}
 }
 
-/* Dead locks. */
+/* Dead locks, and what stands out. */
 
-/*
- * Returns the thread that holds what the thread at this address waits for, 0:
- * none is known, or the wait ends by itself. If that began too long ago for the
- * rings, the census may know. Sets *kind and *object.
- */
-static uint64_t holder_of(const struct walk *w, uint64_t at, unsigned *kind,
-			  uint64_t *object)
+static void cycles_see(struct top *p, const struct uview_file *copy)
 {
-	const struct uview_census *c = uview_part_at(w->w_copy,
-						     UVIEW_PART_CENSUS);
-	const struct walk_thread *t = walk_thread(w, at);
-	unsigned i, nr = w->w_copy->vf_census != 0 ? c->vc_nr : 0;
+	struct facts f;
 
-	if (t != NULL) {
-		*kind   = t->wt_kind;
-		*object = t->wt_object;
-		return t->wt_ring < 0 && t->wt_off >= 0 && t->wt_woken < 0 &&
-			t->wt_reason == UVIEW_WAITS && t->wt_until < 0 ?
-			t->wt_holder : 0;
-	}
-	for (i = 0; i < nr && i < UVIEW_ROWS; i++) {
-		if (c->vc_row[i].vw_example == at) {
-			*kind   = c->vc_row[i].vw_kind;
-			*object = c->vc_row[i].vw_object;
-			return c->vc_row[i].vw_holder;
-		}
-	}
-	return 0;
+	if (facts_read(&f, copy, 0))
+		p->p_cycles = why_cycles(&f, p->p_cycle);
+	facts_end(&f);
 }
 
-/*
- * Returns how many threads are in the cycle in which the thread at this address
- * is, if it has the lowest address there, so that each cycle counts once. Else 0.
- */
-static unsigned cycle_of(const struct walk *w, uint64_t from)
+static void show_cycles(const struct top *p, const struct uview_file *copy)
 {
-	uint64_t at = from, object;
-	unsigned nr = 0, kind;
-
-	do {
-		at = holder_of(w, at, &kind, &object);
-		nr++;
-	} while (at > from && nr < CYCLE_MOST);
-	return at == from ? nr : 0;
-}
-
-/* Notes in p one of each cycle. */
-static void cycles_see(struct top *p, const struct walk *w)
-{
-	const struct uview_census *c = uview_part_at(w->w_copy,
-						     UVIEW_PART_CENSUS);
-	size_t nr = w->w_copy->vf_census != 0 && c->vc_nr <= UVIEW_ROWS ?
-		c->vc_nr : 0, i;
-
-	for (i = 0; i < w->w_room + nr && p->p_cycles < CYCLES; i++) {
-		uint64_t at = i < w->w_room ? w->w_thread[i].wt_at :
-			c->vc_row[i - w->w_room].vw_example;
-		unsigned long threads;
-
-		if (at == 0 || (i >= w->w_room && walk_thread(w, at) != NULL) ||
-		    (threads = cycle_of(w, at)) == 0)
-			continue;
-		p->p_cycle[p->p_cycles++] = at;
-		p->p_dead += threads;
-	}
-}
-
-static void show_cycles(const struct top *p, const struct walk *w)
-{
-	unsigned i;
+	int i;
+	unsigned k;
 
 	for (i = 0; i < p->p_cycles; i++) {
-		uint64_t at = p->p_cycle[i];
+		const struct why_cycle *c = &p->p_cycle[i];
+		unsigned nr = c->nr < WHY_MEMBERS ? c->nr : WHY_MEMBERS;
 
-		(void)printf("\nDEAD LOCK:");
-		do {
-			char name[160], f[64] = "";
-			const struct walk_thread *t = walk_thread(w, at);
-			unsigned kind = 0;
-			uint64_t object = 0, holder = holder_of(w, at, &kind,
-								&object);
+		(void)printf("\nDEAD LOCK of %u threads:", c->nr);
+		for (k = 0; k < nr; k++) {
+			char name[160], f[64];
 
-			if (t != NULL)
-				out_name(f, sizeof f, w->w_copy, t->wt_f);
-			out_object(name, sizeof name, w->w_copy, kind, object);
-			(void)printf("\n  0x%llx %s waits for the %s, which "
-				     "0x%llx holds", (unsigned long long)at, f,
-				     name, (unsigned long long)holder);
-			at = holder;
-		} while (at != p->p_cycle[i]);
+			out_name(f, sizeof f, copy, c->member[k].f);
+			out_object(name, sizeof name, copy, c->member[k].kind,
+				   c->member[k].object);
+			(void)printf("\n  0x%llx %s waits for the %s, which 0x%llx holds",
+				     (unsigned long long)c->member[k].at, f, name,
+				     (unsigned long long)c->member[(k + 1) % nr].at);
+		}
 		(void)printf("\n");
 	}
+}
+
+static unsigned long dead(const struct top *p)
+{
+	unsigned long nr = 0;
+	int i;
+
+	for (i = 0; i < p->p_cycles; i++)
+		nr += p->p_cycle[i].nr;
+	return nr;
 }
 
 /* Showing. */
@@ -374,13 +371,14 @@ static void show_line(const struct top *p, const struct uview_file *copy)
 		out_object(what, sizeof what, copy, o->o_kind, o->o_at);
 	for (at = what; *at != 0; at++)
 		*at = *at == ' ' ? ':' : *at;
-	(void)printf("pid %u window_ms %.1f runs_s %.0f cpu %.3f late_p50_us "
+	(void)printf("pid %u window_ms %.1f runs_s %.0f cpu %s late_p50_us "
 		     "%.1f late_p99_us %.1f ready %u waiting %ld lost %ld top %s "
 		     "top_wait_ms %.1f dead_lock %lu\n", copy->vf_pid, window / 1e6,
-		     (double)p->p_runs / window * 1e9, busy_of(p) / window,
+		     (double)p->p_runs / window * 1e9,
+		     cpu_number(busy_of(p), p->p_off, p->p_unknown, window),
 		     times_at(&p->p_late, .5) / 1e3,
 		     times_at(&p->p_late, .99) / 1e3, most, p->p_waiting,
-		     p->p_lost, what, o->o_wait / 1e6, p->p_dead);
+		     p->p_lost, what, o->o_wait / 1e6, dead(p));
 }
 
 static void show_functions(const struct top *p, const struct uview_file *copy,
@@ -389,9 +387,9 @@ static void show_functions(const struct top *p, const struct uview_file *copy,
 	double window = p->p_to - p->p_from + 1;
 	int i;
 
-	(void)printf("\n%-22s %8s %9s %6s %8s %8s %9s %9s  %s\n", "FUNCTION",
-		     "THREADS", "RUNS/s", "CPU%", "RUN", "LONGEST", "WAKE p50",
-		     "WAKE p99", "WAITS MOST FOR");
+	(void)printf("\n%-22s %8s %9s %7s %6s %8s %8s %9s %9s  %s\n", "FUNCTION",
+		     "THREADS", "RUNS/s", "CPU%", "OFF%", "RUN", "LONGEST",
+		     "WAKE p50", "WAKE p99", "WAITS MOST FOR");
 	for (i = 0; i < rows && i < TABLE && p->p_function[i].f_nr != 0; i++) {
 		const struct function *f = &p->p_function[i];
 		char name[64], wait[64] = "wake";
@@ -399,10 +397,11 @@ static void show_functions(const struct top *p, const struct uview_file *copy,
 		out_name(name, sizeof name, copy, f->f_nr - 1);
 		if (f->f_most_reason == UVIEW_WAITS)
 			out_name(wait, sizeof wait, copy, f->f_most_kind);
-		(void)printf("%-22.22s %8ld %9.0f %5.1f%% %8s %8s %9s %9s  %s\n",
+		(void)printf("%-22.22s %8ld %9.0f %7s %6.1f %8s %8s %9s %9s  %s\n",
 			     name, f->f_threads,
 			     (double)f->f_runs / window * 1e9,
-			     f->f_run / window * 100,
+			     cpu_text(f->f_run, f->f_off, f->f_unknown, window),
+			     f->f_off / window * 100,
 			     ns_text(f->f_run / (double)(f->f_runs + !f->f_runs)),
 			     ns_text(f->f_longest),
 			     ns_text(times_at(&f->f_late, .5)),
@@ -442,11 +441,12 @@ static void show_head(const struct top *p, const struct uview_file *copy,
 	for (i = 0; i < nr; i++)
 		if ((double)r[i].vr_tick * copy->vf_rate > newest)
 			newest = (double)r[i].vr_tick * copy->vf_rate;
-	(void)printf("%s [%u] %s: %.0f runs/s, cpu %.0f%%, %ld wait, wake to run "
+	(void)printf("%s [%u] %s: %.0f runs/s, cpu %s%%, %ld wait, wake to run "
 		     "p50 %s p99 %s, the kernel took the cpu %ld times; window %s",
 		     copy->vf_name, copy->vf_pid, lives ? "runs" : "has ended",
 		     (double)p->p_runs / window * 1e9,
-		     busy_of(p) / window * 100, p->p_waiting,
+		     cpu_text(busy_of(p), p->p_off, p->p_unknown, window),
+		     p->p_waiting,
 		     ns_text(times_at(&p->p_late, .5)),
 		     ns_text(times_at(&p->p_late, .99)), p->p_lost,
 		     ns_text(window));
@@ -463,9 +463,9 @@ static void show_head(const struct top *p, const struct uview_file *copy,
 	(void)printf("\n");
 }
 
-static void show(const struct top *p, const struct walk *w, bool lives, bool line)
+static void show(const struct top *p, const struct uview_file *copy, bool lives,
+		 bool line)
 {
-	const struct uview_file *copy = w->w_copy;
 	struct winsize size = { .ws_row = 0 };
 	bool is_terminal = isatty(STDOUT_FILENO);
 	int rows = 30;
@@ -480,7 +480,7 @@ static void show(const struct top *p, const struct walk *w, bool lives, bool lin
 	if (is_terminal)
 		(void)printf("\033[H\033[2J");
 	show_head(p, copy, lives);
-	show_cycles(p, w);
+	show_cycles(p, copy);
 	show_functions(p, copy, rows * 2 / 3);
 	show_objects(p, copy, rows / 3);
 }
@@ -505,11 +505,11 @@ static const char *refresh(struct found *f, double ns, bool line, bool *lives)
 		why = walk(w, copy) ? NULL : "there is no memory";
 		count_threads(p, w);
 		if (why == NULL)
-			cycles_see(p, w);
+			cycles_see(p, copy);
 		qsort(p->p_function, TABLE, sizeof p->p_function[0], by_run);
 		qsort(p->p_object, TABLE, sizeof p->p_object[0], by_wait);
 		if (why == NULL)
-			show(p, w, *lives, line);
+			show(p, copy, *lives, line);
 		walk_end(w);
 	}
 	free(copy);
@@ -518,11 +518,17 @@ static const char *refresh(struct found *f, double ns, bool line, bool *lives)
 	return why;
 }
 
-static int watch(const char *what, double seconds, long times, bool line)
+static void wait_for(double seconds)
 {
-	struct timespec nap = {
+	const struct timespec nap = {
 		(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)
 	};
+
+	(void)nanosleep(&nap, NULL);
+}
+
+static int watch(const char *what, double seconds, long times, bool line)
+{
 	struct found f;
 	const char *why;
 	bool lives = true;
@@ -540,21 +546,76 @@ static int watch(const char *what, double seconds, long times, bool line)
 		}
 		(void)fflush(stdout);
 		if (times > 0 && lives)
-			(void)nanosleep(&nap, NULL);
+			wait_for(seconds);
 	}
 	return 0;
 }
 
+/* Says what stood out in the last ns. Returns why it cannot, or NULL. */
+static const char *say_why(struct found *found, double ns)
+{
+	struct facts *f = calloc(1, sizeof *f);
+	struct why *y = calloc(1, sizeof *y);
+	struct uview_file *copy = NULL;
+	const char *why = "there is no memory";
+	size_t size;
+
+	if (f != NULL && y != NULL)
+		copy = found_copy(found, &size, &why);
+	if (copy != NULL && facts_read(f, copy, (double)(int64_t)
+				       (copy->vf_end - copy->vf_ns) - ns)) {
+		why_look(y, f);
+		why_print(y, stdout);
+		if (ns < 1e17 && f->f_to - f->f_from < ns / 2)
+			(void)fprintf(stderr, "utop: rings hold the last %s only: "
+				      "USCHED_VIEW=22 makes them longer\n",
+				      why_time(f->f_to - f->f_from));
+		why = NULL;
+	} else if (copy != NULL)
+		why = "there is no memory";
+	if (f != NULL)
+		facts_end(f);
+	free(copy);
+	free(f);
+	free(y);
+	return why;
+}
+
+static int ask_why(const char *what, double seconds)
+{
+	struct found f;
+	const char *why;
+
+	if (!found_open(&f, what, &why)) {
+		(void)fprintf(stderr, "utop: %s: %s\n", what, why);
+		return 1;
+	}
+	if (f.fo_lives) {
+		wait_for(seconds);
+		(void)found_ask(&f, CENSUS_MS);
+	}
+	why = say_why(&f, f.fo_lives ? seconds * 1e9 : 1e18);
+	found_close(&f);
+	if (why != NULL)
+		(void)fprintf(stderr, "utop: %s: %s\n", what, why);
+	return why != NULL;
+}
+
 int main(int argc, char **argv)
 {
+	static const struct option words[] = {
+		{ "why", no_argument, NULL, 'w' }, { NULL, 0, NULL, 0 }
+	};
 	double seconds = 1;
 	long times = -1;
-	bool line = false;
+	bool line = false, reasons = false;
 	int c;
 
-	while ((c = getopt(argc, argv, "sd:n:")) != -1) {
+	while ((c = getopt_long(argc, argv, "sd:n:", words, NULL)) != -1) {
 		if (c == 's')
 			line = true;
+		else if (c == 'w')
+			reasons = true;
 		else if (c == 'd' && (seconds = atof(optarg)) > 0)
 			continue;
 		else if (c == 'n' && (times = atol(optarg)) > 0)
@@ -566,6 +627,8 @@ int main(int argc, char **argv)
 		(void)fputs(usage, stderr);
 		return 2;
 	}
+	if (reasons)
+		return ask_why(argv[optind], seconds);
 	return watch(argv[optind], seconds, times > 0 ? times :
 		     __LONG_MAX__, line);
 }

@@ -100,8 +100,11 @@ static void see_wake(struct walk *w, int ring, double time, uint64_t at,
 	double by_at = r != NULL && r->wr_moved && r->wr_to < time ?
 		r->wr_to : time;
 
+	if (by_thread && r != NULL)
+		running(&w->w_ring[ring])->wr_wakes++;
 	if (t == NULL || t->wt_woken >= 0)
 		return;			/* it can run already */
+	t->wt_due = false;
 	if (t->wt_ring >= 0) {		/* it is about to stop, perhaps */
 		t->wt_early    = by_thread ? ring : -1;
 		t->wt_early_by = by_thread && r != NULL ? r->wr_at : 0;
@@ -109,8 +112,10 @@ static void see_wake(struct walk *w, int ring, double time, uint64_t at,
 		return;
 	}
 	t->wt_by_at   = by_thread ? by_at : t->wt_early_at;
-	if ((!by_thread || r == NULL) && t->wt_until >= 0 && t->wt_until < time)
+	if ((!by_thread || r == NULL) && t->wt_until >= 0 && t->wt_until < time) {
 		time = t->wt_until > t->wt_off ? t->wt_until : t->wt_off;
+		t->wt_due = true;
+	}
 	t->wt_woken   = time;
 	t->wt_by_ring = by_thread ? ring : t->wt_early;
 	t->wt_by      = !by_thread ? t->wt_early_by : r != NULL ? r->wr_at : 0;
@@ -152,14 +157,19 @@ static void see_run(struct walk *w, int ring, double time,
 	r->wr_ring    = t->wt_ring = ring;
 	r->wr_depth   = l->wl_depth - 1;
 	r->wr_from    = time;
-	r->wr_ready   = walk_arg(e);
+	r->wr_ready   = l->wl_ready = uview_ready(walk_arg(e));
+	r->wr_off     = w->w_copy->vf_flags & UVIEW_KNOWS_CPU ? 0 : WALK_NEVER;
+	r->wr_turns   = 1;
 	r->wr_woken   = t->wt_woken;
 	r->wr_by_ring = t->wt_woken >= 0 ? t->wt_by_ring : -1;
 	r->wr_by      = t->wt_woken >= 0 ? t->wt_by : 0;
 	r->wr_by_at   = t->wt_by_at;
 	r->wr_latency = t->wt_woken >= 0 ? time - t->wt_woken : WALK_NEVER;
+	r->wr_due     = t->wt_woken >= 0 && t->wt_due;
+	r->wr_gave_way = t->wt_woken >= 0 && t->wt_reason == UVIEW_YIELDED;
 	r->wr_until   = WALK_NEVER;
 	t->wt_off = t->wt_woken = WALK_NEVER;
+	t->wt_due = false;
 	t->wt_early = -1;
 	t->wt_early_by = 0;
 }
@@ -237,6 +247,105 @@ static void see_stop(struct walk *w, int ring, double time,
 		fresh(w, t, t->wt_at);
 }
 
+/* Turns. */
+
+/* Returns whether e is about turns, which it adds to those of the ring. */
+static bool see_turns(struct walk *w, struct walk_ring *l, double time,
+		      const struct uview_record *e)
+{
+	unsigned arg = walk_kind(e) == UVIEW_NOTE ? walk_arg(e) : UVIEW_NAMED;
+	struct walk_turns *u = &l->wl_turns[l->wl_takers - 1];
+
+	if (arg == UVIEW_TURN && l->wl_takers < WALK_TAKERS) {
+		u = &l->wl_turns[l->wl_takers++];
+		memset(u, 0, sizeof *u);
+		u->wu_at   = walk_at(e);
+		u->wu_f    = walk_id(e);
+		u->wu_from = u->wu_last = time;
+		return true;
+	}
+	if (l->wl_takers == 0)
+		return arg >= UVIEW_TURN && arg <= UVIEW_TURN_LAST;
+	if (arg == UVIEW_TURNS) {
+		u->wu_nr  = uview_turns_nr(e->ve_word[1]);
+		u->wu_ran = (double)uview_turns_ticks(e->ve_word[1]) *
+			w->w_copy->vf_rate;
+	} else if (arg == UVIEW_TURN_LAST)
+		u->wu_last = (double)e->ve_word[1] * w->w_copy->vf_rate;
+	return arg >= UVIEW_TURN && arg <= UVIEW_TURN_LAST;
+}
+
+/* Gives the turns of u away as a run, which begins at a time. */
+static void turns_give(struct walk *w, int ring, const struct walk_turns *u,
+		       double from, double ran, double end)
+{
+	struct walk_thread *t = thread_at(w, u->wu_at);
+	struct walk_run r = {
+		.wr_at = u->wu_at, .wr_f = u->wu_f, .wr_ring = ring,
+		.wr_depth = w->w_ring[ring].wl_depth, .wr_from = from,
+		.wr_latency = WALK_NEVER, .wr_woken = WALK_NEVER,
+		.wr_by_ring = -1, .wr_reason = UVIEW_YIELDED,
+		.wr_ready = w->w_ring[ring].wl_ready, .wr_until = WALK_NEVER,
+		.wr_off = w->w_copy->vf_flags & UVIEW_KNOWS_CPU ? 0 : WALK_NEVER,
+		.wr_turns = u->wu_nr, .wr_turns_to = end,
+		.wr_turns_from = w->w_ring[ring].wl_turns[0].wu_from
+	};
+
+	if (t == NULL || u->wu_at == 0)
+		return;
+	if (t->wt_ring < 0 && t->wt_off < u->wu_last) {	/* it is not elsewhere */
+		wait_over(w, t, u->wu_from);
+		t->wt_f      = u->wu_f;
+		t->wt_reason = UVIEW_YIELDED;
+		t->wt_off    = t->wt_woken = u->wu_last;
+		t->wt_by_ring = t->wt_early = -1;
+		t->wt_by     = 0;
+		t->wt_given  = false;
+	}
+	run_over(w, &r, from + ran);
+}
+
+/* The turns of a ring are over. */
+static void turns_over(struct walk *w, int ring, double end)
+{
+	struct walk_ring *l = &w->w_ring[ring];
+	double at = l->wl_turns[0].wu_from, sum = 0, scale;
+	int i;
+
+	for (i = 0; i < l->wl_takers; i++)
+		sum += l->wl_turns[i].wu_ran;
+	scale = sum > end - at ? (end - at) / sum : 1;
+	for (i = 0; i < l->wl_takers; i++) {
+		double ran = l->wl_turns[i].wu_ran * scale;
+
+		if (l->wl_turns[i].wu_nr != 0 && ran >= 0)
+			turns_give(w, ring, &l->wl_turns[i], at, ran, end);
+		at += ran;
+	}
+	l->wl_takers = 0;
+}
+
+/* A ring ends with turns: the last of them goes on, if its thread does. */
+static void turns_rest(struct walk *w, int ring)
+{
+	struct walk_ring *l = &w->w_ring[ring];
+	struct walk_turns last = l->wl_turns[0];
+	struct uview_record e;
+	int i;
+
+	for (i = 1; i < l->wl_takers; i++)
+		if (l->wl_turns[i].wu_last > last.wu_last)
+			last = l->wl_turns[i];
+	if (l->wl_takers == 0)
+		return;
+	turns_over(w, ring, last.wu_last);
+	if (w->w_rings[ring].vr_state != 1)
+		return;
+	e.ve_word[0] = uview_ready_code(l->wl_ready);
+	e.ve_word[1] = last.wu_at | (uint64_t)last.wu_f << 48;
+	see_run(w, ring, last.wu_last, &e);
+}
+
 /* Records about the thread that runs. */
 static void see_running(struct walk *w, int ring, const struct uview_record *e)
 {
@@ -261,7 +370,12 @@ static void see_running(struct walk *w, int ring, const struct uview_record *e)
 			r->wr_holder = walk_at(e);
 		else if (walk_arg(e) == UVIEW_DEADLINE && r != NULL)
 			r->wr_until = (double)walk_at(e);
-		else if (walk_arg(e) == UVIEW_NAMED &&
+		else if (walk_arg(e) == UVIEW_OFF && r != NULL) {
+			r->wr_off = uview_off_ns(e->ve_word[1]) ==
+				UVIEW_OFF_UNKNOWN ? WALK_NEVER :
+				(double)uview_off_ns(e->ve_word[1]);
+			r->wr_sleeps = uview_off_sleeps(e->ve_word[1]);
+		} else if (walk_arg(e) == UVIEW_NAMED &&
 			 (t = walk_thread(w, walk_at(e))) != NULL)
 			t->wt_name = walk_id(e);
 		break;
@@ -273,6 +387,10 @@ static void see(struct walk *w, int ring, const struct uview_record *e)
 	double time = time_of(w, e);
 	unsigned kind = walk_kind(e);
 
+	if (see_turns(w, &w->w_ring[ring], time, e))
+		return;
+	if (w->w_ring[ring].wl_takers != 0)
+		turns_over(w, ring, time);
 	switch (kind) {
 	case UVIEW_RUN:
 		see_run(w, ring, time, e);
@@ -288,9 +406,12 @@ static void see(struct walk *w, int ring, const struct uview_record *e)
 	case UVIEW_POST:
 		see_wake(w, ring, time, walk_at(e), true);
 		return;
-	case UVIEW_WAIT: case UVIEW_LOST: case UVIEW_NOTE:
+	case UVIEW_WAIT: case UVIEW_LOST:
 		see_running(w, ring, e);
 		return;
+	case UVIEW_NOTE:
+		see_running(w, ring, e);
+		break;
 	case UVIEW_PARK:
 		w->w_ring[ring].wl_parked = true;
 		w->w_ring[ring].wl_park   = time;
@@ -338,6 +459,7 @@ static void rest(struct walk *w)
 		struct walk_ring *l = &w->w_ring[k];
 		struct walk_run *r;
 
+		turns_rest(w, k);
 		for (; (r = running(l)) != NULL; l->wl_depth--) {
 			r->wr_open = !r->wr_moved;
 			run_over(w, r, r->wr_moved ? r->wr_to : w->w_end);

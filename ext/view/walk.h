@@ -11,6 +11,9 @@
  *	RUN ------------ STOP ------------ WAKE or POST ------- RUN
  *	    w_run(slice)      w_wait(wait)              latency
  *
+ * Turns of threads that give way to each other (format.h, TURNS) are given to w_run()
+ * when they are over: one run a thread, with a count, one behind the other.
+ *
  * A thread may be woken, and run elsewhere, before the processor that it has left
  * has noted its STOP. Then its run ends where the next begins.
  *
@@ -36,6 +39,7 @@ struct walk_thread {
 	uint64_t wt_early_by;	/* the waker that came before the stop */
 	double   wt_early_at;
 	bool     wt_given;	/* its wait was given to w_wait() */
+	bool     wt_due;	/* wt_woken is its deadline */
 	double   wt_until;	/* deadline of its wait; WALK_NEVER: none */
 	/* The wait that it is in, or was. */
 	unsigned wt_reason, wt_stack, wt_kind;
@@ -51,6 +55,9 @@ struct walk_run {
 	double   wr_from, wr_to;
 	double   wr_latency;	/* from its wake; WALK_NEVER: unknown */
 	double   wr_woken;
+	bool     wr_due;	/* that is its deadline */
+	bool     wr_gave_way;	/* or when it gave way, and nobody woke it */
+	unsigned wr_wakes;	/* threads that it has woken */
 	int      wr_by_ring;
 	uint64_t wr_by;
 	double   wr_by_at;	/* when that did so; its run has not ended then */
@@ -58,11 +65,25 @@ struct walk_run {
 	uint64_t wr_object, wr_holder;
 	double   wr_until;
 	unsigned wr_lost;
+	double   wr_off;	/* for how long there was no cpu; WALK_NEVER: unknown */
+	unsigned wr_sleeps;	/* in the kernel */
+	uint64_t wr_turns;	/* 1, or how many runs this stands for */
+	double   wr_turns_from, wr_turns_to;	/* when they went on; 0: no turns */
 	bool     wr_open;
 	bool     wr_moved;	/* it ran elsewhere before its STOP was noted */
 };
 
 #define WALK_DEPTH	8	/* dispatchers in dispatchers */
+
+#define WALK_TAKERS	64	/* threads that take turns */
+
+/* Turns of a thread that go on. */
+struct walk_turns {
+	uint64_t wu_at;
+	unsigned wu_f;
+	uint64_t wu_nr;
+	double   wu_from, wu_ran, wu_last;
+};
 
 struct walk_ring {
 	const struct uview_record *wl_at;
@@ -71,6 +92,9 @@ struct walk_ring {
 	struct walk_run wl_run[WALK_DEPTH];
 	bool            wl_parked;
 	double          wl_park, wl_until;	/* WALK_NEVER: until woken */
+	unsigned        wl_ready;	/* threads that can run: of the last RUN */
+	int             wl_takers;
+	struct walk_turns wl_turns[WALK_TAKERS];
 };
 
 struct walk {

@@ -41,8 +41,8 @@
  * UVIEW_ENDED, the same address is another thread. Kinds:
  *
  *	kind	arg			id	address
- *	RUN	threads that can run	name	thread: it begins to run. The name
- *					is that of its function
+ *	RUN	threads that can run:	name	thread: it begins to run. The name
+ *		uview_ready()			is that of its function
  *	STOP	enum uview_reason	stack	thread: it stops. 0: no stack
  *	WAKE	enum uview_wake		-	thread that can run from now on (or
  *					before: see below), or how many
@@ -92,6 +92,35 @@
  * Native threads that run functions for ucall() have rings of their own, with
  * CALL and POST only.
  *
+ * TURNS. A thread that gives way again and again, and does nothing else, would push
+ * all out of the ring that came before. So the second such run of a thread, and
+ * those that follow, are three records together, written anew in their place at
+ * each turn (word 1 only):
+ *
+ *	NOTE UVIEW_TURN		thread and name, as of RUN. The time is the begin
+ *				of the first of these turns, here and below
+ *	NOTE UVIEW_TURNS	how many turns are over, and how long they took:
+ *				uview_turns_nr(), uview_turns_ticks()
+ *	NOTE UVIEW_TURN_LAST	(64 bits) when the last turn began, in ticks
+ *
+ * Some threads may give way to each other so: their records follow each other. Such
+ * turns go on until the next record of the ring that is none of these. A turn that
+ * becomes something else (it wakes, waits, or lasts for long) has RUN and STOP as
+ * well, and is not counted here. If nothing follows, the last turn may go on.
+ *
+ * THE CPU. At the end of a long run the kernel is asked whether the native thread
+ * was on a cpu. NOTE UVIEW_OFF says for how long it was not, since the run began, or
+ * that this is not known: uview_off_ns(), and how often it slept in the kernel by
+ * itself: uview_off_sleeps(). A run without this note had the cpu all the time,
+ * but for some 50 us, if vf_flags have UVIEW_KNOWS_CPU; else nothing is known.
+ *
+ * QUEUES. Lengths of channels are looked at each 5 ms or so, of 16 in turn, and
+ * noted when they have changed and now and then: NOTE UVIEW_QUEUE with the address
+ * and the name of the kind, and behind it NOTE UVIEW_LENGTH. uview_queue_length():
+ * values that it holds; uview_queue_taken(): values that were taken out so far, 32
+ * bits that wrap. Of a channel that begins with values, or ends, a length of 0 is
+ * noted.
+ *
  * WHAT A THREAD WAITS FOR: the reason of its STOP. UVIEW_WAITS: the last WAIT of
  * this run says for what. UVIEW_AGAIN: if the STOP before was UVIEW_WAITS or
  * UVIEW_AGAIN, the wait of that goes on (it was woken for something else);
@@ -127,13 +156,13 @@
  * the number of the last census, 0: there was none. Number n lies in half n & 1.
  * A reader copies it, and reads vf_census again: if that has changed, it begins
  * anew. In a copy only the half 0 is there. Who writes vf_ask asks for a census,
- * and a processor makes it and then sets vf_census: at once, or within 250 ms if all
- * sleep.
+ * and a processor makes it and then sets vf_census: within some 5 ms, or 250 ms if
+ * all sleep.
  */
 
 #include <stdint.h>
 
-#define UVIEW_MAGIC	0x3130574549565355u	/* "USVIEW01" in the file */
+#define UVIEW_MAGIC	0x3230574549565355u	/* "USVIEW02" in the file */
 #define UVIEW_PATH	"/dev/shm/usched.%ld"	/* of a process */
 #define UVIEW_RINGS	64
 #define UVIEW_FRAMES	30			/* of a stack */
@@ -174,8 +203,11 @@ enum uview_note {
 			 * each half of a ring in which it runs */
 	UVIEW_HOLDER,	/* the thread at the address holds the object of the
 			 * WAIT just before (no name) */
-	UVIEW_DEADLINE	/* of the WAIT just before: the address is a time, the
+	UVIEW_DEADLINE,	/* of the WAIT just before: the address is a time, the
 			 * lower 48 bits of ns of CLOCK_MONOTONIC (no name) */
+	UVIEW_TURN, UVIEW_TURNS, UVIEW_TURN_LAST,	/* see TURNS */
+	UVIEW_OFF,					/* see THE CPU */
+	UVIEW_QUEUE, UVIEW_LENGTH			/* see QUEUES */
 };
 
 struct uview_part {		/* 32 bytes */
@@ -199,7 +231,11 @@ enum uview_state {
 	UVIEW_COPY
 };
 
-enum { UVIEW_WITH_STACKS = 1 };	/* vf_flags */
+/* vf_flags. */
+enum {
+	UVIEW_WITH_STACKS = 1,
+	UVIEW_KNOWS_CPU   = 2	/* the kernel tells when a native thread ran */
+};
 
 struct uview_file {		/* at offset */
 	uint64_t vf_magic;	/* 0: written last */
@@ -236,7 +272,13 @@ struct uview_ring {		/* 128 bytes; at offset */
 	uint64_t vr_tick;	/* 56: a time near the end, in full */
 	uint64_t vr_ns;		/* 64: the same time, in ns of CLOCK_MONOTONIC */
 	char     vr_name[16];	/* 72: of the native thread */
-	char     vr_zeros[40];
+	uint64_t vr_zero1;
+	uint64_t vr_cost;	/* 96: ticks that recording took in vr_costs */
+	uint32_t vr_costs;	/* 104: switches, which are some of all */
+	uint16_t vr_scheduler;	/* 108: name of the scheduler of its outermost
+				 * dispatcher, or 0 */
+	uint16_t vr_number;	/* 110: of the processor of that */
+	char     vr_zeros[16];
 };
 
 enum uview_name_kind {
@@ -265,6 +307,68 @@ struct uview_stack {		/* 64 bytes */
 struct uview_record {		/* 16 bytes */
 	uint64_t ve_word[2];
 };
+
+/*
+ * Numbers in few bits. Of threads that can run, those below 2048 are exact, and
+ * others are too low by less than 1 %.
+ */
+
+static inline unsigned uview_ready_code(unsigned nr)
+{
+	int drop = 24 - __builtin_clz(nr | 0x80);	/* keeps 8 bits */
+
+	return nr < 0x800 ? nr : drop > 19 ? 0xfff :
+		0x800 | (unsigned)(drop - 4) << 7 | ((nr >> drop) & 0x7f);
+}
+
+static inline unsigned uview_ready(unsigned arg)
+{
+	return arg < 0x800 ? arg :
+		(0x80u | (arg & 0x7f)) << ((arg >> 7 & 15) + 4);
+}
+
+/* Of turns: 30 bits of a number, and ticks / 64. */
+
+static inline uint64_t uview_turns_word(uint64_t nr, uint64_t ticks)
+{
+	return nr << 34 | (ticks >> 6 & 0x3ffffffff);
+}
+
+static inline uint64_t uview_turns_nr(uint64_t word)
+{
+	return word >> 34;
+}
+
+static inline uint64_t uview_turns_ticks(uint64_t word)
+{
+	return (word & 0x3ffffffff) << 6;
+}
+
+/* Of the cpu. */
+
+#define UVIEW_OFF_UNKNOWN	0xffffffffffffu
+
+static inline uint64_t uview_off_ns(uint64_t word)
+{
+	return word & 0xffffffffffffu;
+}
+
+static inline unsigned uview_off_sleeps(uint64_t word)
+{
+	return (unsigned)(word >> 48);
+}
+
+/* Of queues. */
+
+static inline uint32_t uview_queue_length(uint64_t word)
+{
+	return (uint32_t)(word >> 32);
+}
+
+static inline uint32_t uview_queue_taken(uint64_t word)
+{
+	return (uint32_t)word;
+}
 
 /* Threads with the same stack, function and wait. */
 struct uview_row {		/* 48 bytes */

@@ -16,7 +16,8 @@
  *
  *	uview.c		the start, the words of USCHED_VIEW, a copy
  *	vwatch.c	records of waits and of processors
- *	vswitch.c	a record of each switch of a dispatcher
+ *	vswitch.c	a record of each switch of a dispatcher (vturn.h: or of many)
+ *	vqueue.c	lengths of channels
  *	vcensus.c	all threads by stack
  *	vfile.c		makes and ends the file
  *	vstack.c	stacks by a hash of their return addresses
@@ -52,6 +53,11 @@ void uview_mark(const char *text)
 	(void)text;
 }
 
+void uview_object(const void *object, const char *name)
+{
+	(void)object, (void)name;
+}
+
 int uview_save(const char *path)
 {
 	(void)path;
@@ -66,6 +72,7 @@ int uview_save(const char *path)
 #include "vcopy.h"
 #include "vfile.h"
 #include "vnames.h"
+#include "vqueue.h"
 #include "vstack.h"
 #include "vswitch.h"
 #include "vwatch.h"
@@ -80,7 +87,7 @@ int uview_save(const char *path)
 
 UPREEMPT_NEVER;
 
-#define LOG_DEFAULT	16	/* 2^16 records a ring: 1 MiB */
+#define LOG_DEFAULT	18	/* 2^18 records a ring: 4 MiB */
 
 /* The program's. */
 
@@ -88,6 +95,16 @@ void uview_mark(const char *text)
 {
 	if (uview_here != NULL && text != NULL)
 		uview_note(UVIEW_MARK, 0, ustack_self(), uview_text(text));
+}
+
+/* The symbol of a variable comes first, so that it does not come later. */
+void uview_object(const void *object, const char *name)
+{
+	if (uview_all.v_file == NULL || object == NULL || name == NULL)
+		return;
+	if ((uintptr_t)object - uview_data.c_from < uview_data.c_size)
+		(void)uview_name(UVIEW_OBJECT, object);
+	uview_object_name(object, name);
 }
 
 /* Writes all. 0, -errno. */
@@ -155,6 +172,7 @@ static void in_child(void)
 	memset(&uview_all.v_lock, 0, sizeof uview_all.v_lock);
 	uview_all.v_gate = uview_all.v_asked = 0;
 	uview_names_renew();
+	uview_queues_renew();
 	uview_file_leave(file);
 }
 
@@ -185,6 +203,17 @@ static int obey(const char *words)
 	return word == NO ? -ENOENT : word == -ENOENT ? 0 : word;
 }
 
+/* Asks the kernel for what some do not tell: it has slept, and has run before. */
+static bool knows_cpu(void)
+{
+	const struct timespec nap = { 0, 20000 };
+	struct uview_cpu was = { 0 }, now = { 0 };
+
+	if (!uview_cpu_ask(&was) || nanosleep(&nap, NULL) != 0)
+		return false;
+	return uview_cpu_ask(&now) && now.c_sleeps > was.c_sleeps && now.c_ran > 0;
+}
+
 static int start(void)
 {
 	int rc = ufork_watch();
@@ -192,6 +221,7 @@ static int start(void)
 	if (rc != 0)
 		return rc;
 	uview_all.v_no_counter = !uview_counter_is_even();
+	uview_all.v_knows_cpu = knows_cpu();
 	uview_code_find();
 	(void)ufence_init();		/* -ENOSYS: fences are full */
 	rc = atexit(uview_file_close) != 0 ? -ENOMEM : uview_file_open();

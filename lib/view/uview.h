@@ -8,6 +8,7 @@
  *	USCHED_VIEW=stacks ./program	no change of the program
  *	uview PID out.html		what it did lately, as a page
  *	utop PID			what it does now, in a terminal
+ *	utop --why PID			what makes it slow, in three lines
  *
  * Each native thread that runs a dispatcher writes what its threads do to a ring
  * in shared memory: when a thread begins and stops to run and why, what it waits
@@ -23,7 +24,8 @@
  *	stacks	with a backtrace of each block
  *	keep	the file stays when the program ends by exit(); else, only if it
  *		is killed, ends by _exit(), or becomes another by exec
- *	10-24	each ring has 2^NR records of 16 bytes, instead of 2^16
+ *	10-24	each ring has 2^NR records of 16 bytes, instead of 2^18; fewer
+ *		where there is no space
  *	1	a recorder, as by each other word
  *	0	no recorder
  *
@@ -58,6 +60,13 @@ int uview_start(const char *how);
  * dispatcher; others record nothing. The text is copied, up to 63 bytes.
  */
 void uview_mark(const char *text);
+
+/*
+ * Names an object, e.g. a mutex or a channel, in recordings: from now on, until its
+ * address has another name. A static variable has the name of its symbol without. The
+ * text is copied, up to 63 bytes. Any native thread; nothing if there is no recorder.
+ */
+void uview_object(const void *object, const char *name);
 
 /*
  * Writes a copy of what is recorded now, with a list of all threads by stack, to

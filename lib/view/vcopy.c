@@ -35,6 +35,7 @@
 #define MOST	((uint64_t)1 << 31)	/* bytes of a copy */
 #define AGE	((int64_t)1 << 47)	/* ticks of a copy */
 #define TRIES	8			/* to read a census */
+#define TURNS_MOST	48		/* records of turns behind each other */
 
 UPREEMPT_NEVER;
 
@@ -195,11 +196,33 @@ static unsigned kind_of(const struct uview_record *e)
 	return e->ve_word[0] >> 12 & 15;
 }
 
+/* Returns whether word 1 of e is a time in ticks. */
+static bool is_last_turn(const struct uview_record *e)
+{
+	return kind_of(e) == UVIEW_NOTE &&
+	       (e->ve_word[0] & 0xfff) == UVIEW_TURN_LAST;
+}
+
 /* Returns the time in full that is nearest to near. */
 static int64_t unwrap(uint64_t time, int64_t near)
 {
 	return (int64_t)((uint64_t)near + (uint64_t)
 			 ((int64_t)((time - (uint64_t)near) << 16) >> 16));
+}
+
+/* Returns when the last record of a ring of n, or the last turn there, was. */
+static int64_t newest_of(const struct uview_record *to, uint64_t n, int64_t near)
+{
+	int64_t newest = unwrap(time_of(&to[n - 1]), near);
+	uint64_t i;
+
+	for (i = n; i > 0 && kind_of(&to[i - 1]) == UVIEW_NOTE && n - i < TURNS_MOST; i--)
+		if (is_last_turn(&to[i - 1])) {
+			int64_t t = unwrap(to[i - 1].ve_word[1], near);
+
+			newest = t > newest ? t : newest;
+		}
+	return newest;
 }
 
 /* Returns where a ring ends, from a time in full that is near there. */
@@ -213,8 +236,7 @@ static void ends_find(struct work *k)
 
 		if (n == 0)
 			continue;
-		g->g_newest = unwrap(time_of(&g->g_to[n - 1]),
-				     (int64_t)k->k_ring[i].vr_tick);
+		g->g_newest = newest_of(g->g_to, n, (int64_t)k->k_ring[i].vr_tick);
 		if (k->k_newest < g->g_newest)
 			k->k_newest = g->g_newest;
 	}
@@ -310,6 +332,10 @@ static void times_set(const struct work *k, const struct part_of_ring *g)
 		else if (kind == UVIEW_NOTE &&
 			 (e->ve_word[0] & 0xfff) == UVIEW_DEADLINE)
 			e->ve_word[1] = deadline(ns, base);
+		else if (is_last_turn(e)) {
+			t = unwrap(ns, at) - k->k_zero;
+			e->ve_word[1] = t > 0 ? (uint64_t)t : 0;
+		}
 	}
 }
 
@@ -406,7 +432,7 @@ static void rings_put(struct work *k)
 		r->vr_oldest = (uint64_t)(g->g_oldest - k->k_zero);
 		r->vr_tick   = (uint64_t)(g->g_newest - k->k_zero);
 		r->vr_ns     = k->k_file.vf_ns +
-			(uint64_t)((double)r->vr_tick * k->k_file.vf_rate);
+			whole((double)r->vr_tick * k->k_file.vf_rate);
 		at += n * sizeof *g->g_to;
 		r++;
 	}
@@ -462,8 +488,7 @@ static const char *fill_in(struct work *k, const struct uview_part *was)
 	names_check(k);
 	census_get(k, &was[UVIEW_PART_CENSUS]);
 	rings_put(k);
-	f->vf_end = f->vf_ns + (uint64_t)((double)(k->k_newest - k->k_zero) *
-					  f->vf_rate);
+	f->vf_end = f->vf_ns + whole((double)(k->k_newest - k->k_zero) * f->vf_rate);
 	if (k->k_lives && f->vf_state == UVIEW_LIVE && now_ns() > f->vf_end)
 		f->vf_end = now_ns();
 	f->vf_state = UVIEW_COPY;

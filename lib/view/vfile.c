@@ -130,7 +130,8 @@ int uview_file_open(void)
 	(void)clock_gettime(CLOCK_REALTIME, &wall);
 	memcpy(file->vf_part, part, sizeof part);
 	file->vf_state = UVIEW_LIVE;
-	file->vf_flags = uview_all.v_stacks ? UVIEW_WITH_STACKS : 0;
+	file->vf_flags = (uview_all.v_stacks ? UVIEW_WITH_STACKS : 0) |
+		(uview_all.v_knows_cpu ? UVIEW_KNOWS_CPU : 0);
 	file->vf_pid   = (uint32_t)getpid();
 	file->vf_born  = born();
 	file->vf_tick  = uview_all.v_tick = uview_tick();

@@ -197,6 +197,16 @@ unsigned uview_text(const char *text)
 	return nr;
 }
 
+void uview_object_name(const void *at, const char *text)
+{
+	char part[MARK_MOST];
+
+	(void)snprintf(part, sizeof part, "%s", text);
+	ulock_get(&lock);
+	(void)name_nr(UVIEW_OBJECT, at, part);
+	ulock_put(&lock);
+}
+
 static unsigned stack_nr(const struct uview_stack *k)
 {
 	const uint16_t *word = &k->vk_nr;

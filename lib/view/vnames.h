@@ -21,6 +21,9 @@ HIDDEN unsigned uview_name(enum uview_name_kind kind, const void *at);
 /* A name that is this text. */
 HIDDEN unsigned uview_text(const char *text);
 
+/* The object at this address has this name from now on. */
+HIDDEN void uview_object_name(const void *at, const char *text);
+
 /* The stack of a thread of function f: nr return addresses, innermost first. */
 HIDDEN unsigned uview_stack(unsigned f, void *const *pc, int nr);
 

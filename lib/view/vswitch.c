@@ -18,6 +18,8 @@
  * if uwait.c has reported a wait that has not ended. If neither a wait began nor
  * ended while it ran, that may be the same wait as before, and the reader knows.
  *
+ * A thread that gives way again and again has one record with a count: vturn.h.
+ *
  * COST
  *
  * A clock is read once for a STOP and the RUN that follows, because it takes about
@@ -45,7 +47,9 @@
 #include "vcensus.h"
 #include "vclock.h"
 #include "vnames.h"
+#include "vqueue.h"
 #include "vstack.h"
+#include "vturn.h"
 #include "compiler.h"
 #include "lock.h"
 #include "uchain.h"
@@ -54,12 +58,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 UPREEMPT_NEVER;
 
+#define OFF_LEAST	50e3	/* ns without a cpu: what the kernel tells is as exact */
+#define OFF_MOST	1.25	/* of a run: else others had no cpu, too */
+#define DUE		25	/* times UVIEW_LONG_RUN: 5 ms */
+
 /* What is in the queues. */
+
+/* The thread that stops can run again. */
+static void yielded(struct uview_view *v, uint64_t head)
+{
+	v->w_reason = UVIEW_YIELDED;
+	taker_see(v->w_tap, head, uring_word(v->w_thread, v->w_function));
+}
 
 /* A thread, or tasks, were put where they will run. */
 static void fresh(void *arg, const struct ustack *u, unsigned tasks)
@@ -70,7 +84,7 @@ static void fresh(void *arg, const struct ustack *u, unsigned tasks)
 		uview_put(v->w_tap, v->w_time, UVIEW_WAKE, UVIEW_TASKS,
 		    (const void *)(uintptr_t)tasks, 0);
 	else if (u == v->w_thread)
-		v->w_reason = UVIEW_YIELDED;
+		yielded(v, v->w_tap->a_ring.g_head);
 	else
 		uview_put(v->w_tap, v->w_time, UVIEW_WAKE, v->w_thread != NULL ?
 		    UVIEW_BY_THREAD : UVIEW_OUTSIDE, u, 0);
@@ -105,7 +119,7 @@ static ALWAYS_INLINE unsigned queue_see(struct uview_view *v,
 			const struct ustack *t = ring[at & mask];
 
 			if (t == u)
-				v->w_reason = UVIEW_YIELDED;
+				yielded(v, n->n_head);
 			else if (t != known)
 				uring_write(n, v->w_time, UVIEW_WAKE, how,
 					    uring_word(t, 0));
@@ -114,7 +128,7 @@ static ALWAYS_INLINE unsigned queue_see(struct uview_view *v,
 	if (hot != known) {
 		v->w_mark.mk_thread = hot;
 		if (hot != NULL && hot == u)
-			v->w_reason = UVIEW_YIELDED;
+			yielded(v, n->n_head);
 		else if (hot != NULL)
 			uring_write(n, v->w_time, UVIEW_WAKE, how,
 				    uring_word(hot, 0));
@@ -124,22 +138,110 @@ static ALWAYS_INLINE unsigned queue_see(struct uview_view *v,
 
 /* A thread stops. */
 
-/* It has run for long: has the kernel taken the cpu away? */
-static NOINLINE void long_run_see(struct uview_view *v)
+/* Returns from how many ticks on a run is long. */
+static inline uint64_t long_run(void)
 {
-	struct rusage r;
+	return __atomic_load_n(&uview_all.v_long_run, __ATOMIC_RELAXED);
+}
 
-	if (getrusage(RUSAGE_THREAD, &r) == 0 &&
-	    r.ru_nivcsw != v->w_preempted) {
-		uview_put(v->w_tap, v->w_time, UVIEW_LOST,
-		    (unsigned)(r.ru_nivcsw - v->w_preempted) & 0xfff,
-		    v->w_thread, 0);
-		v->w_preempted = r.ru_nivcsw;
+/*
+ * Notes for how long the native thread had no cpu since it was last asked: that was
+ * in this run, or nothing is known. While no thread ran it may have slept, too.
+ */
+static void off_see(struct uview_view *v, const struct uview_cpu *was,
+		    const struct uview_cpu *now)
+{
+	double ns_each = UVIEW_LONG_RUN / (double)long_run();
+	double run = (double)(v->w_time - v->w_since) * ns_each;
+	double off = (double)(now->c_at - was->c_at) -
+		(double)was->c_idle * ns_each - (double)(now->c_ran - was->c_ran);
+	long sleeps = now->c_sleeps - was->c_sleeps - was->c_parks;
+	uint64_t word = UVIEW_OFF_UNKNOWN;
+
+	if (off < OFF_LEAST)
+		return;
+	if (off < run * OFF_MOST)
+		word = (uint64_t)(off < run ? off : run) |
+			(uint64_t)(sleeps < 0 ? 0 : sleeps & 0xffff) << 48;
+	uview_put(v->w_tap, v->w_time, UVIEW_NOTE, UVIEW_OFF,
+		  (const void *)(uintptr_t)word, (unsigned)(word >> 48));
+}
+
+/* It has run for long: did the native thread have the cpu all that time? */
+static void long_run_see(struct uview_view *v)
+{
+	struct uview_tap *a = v->w_tap;
+	struct uview_cpu was = a->a_cpu;
+
+	if (!uview_cpu_ask(&a->a_cpu)) {
+		if (uview_all.v_knows_cpu)	/* and now it does not */
+			uview_put(a, v->w_time, UVIEW_NOTE, UVIEW_OFF, (const void *)
+				  (uintptr_t)UVIEW_OFF_UNKNOWN, 0);
+		return;
 	}
+	if (a->a_cpu.c_taken != was.c_taken)
+		uview_put(a, v->w_time, UVIEW_LOST,
+		    (unsigned)(a->a_cpu.c_taken - was.c_taken) & 0xfff,
+		    v->w_thread, 0);
+	if (uview_all.v_knows_cpu)
+		off_see(v, &was, &a->a_cpu);
+}
+
+/* Returns whether u is all that has come to the queue. As queue_see(), if so. */
+static bool queue_has_only(struct uview_view *v, const struct ustack *u)
+{
+	const struct usched_queue *q = v->w_queue;
+	const struct ustack *hot = v->w_sched->s_hot;
+	unsigned at = (unsigned)v->w_mark.mk_at[0], tail = q->q_tail;
+
+	if (hot == v->w_mark.mk_thread && tail - at == 1 &&
+	    q->q_ring[at & q->q_mask] == u)
+		v->w_mark.mk_at[0] = tail;
+	else if (hot == u && tail == at)
+		v->w_mark.mk_thread = hot;
+	else
+		return false;
+	v->w_ready = tail - q->q_head + (hot != NULL);
+	return true;
+}
+
+/* Ends a turn, if u, which stops, does nothing but give way (vturn K4). */
+static bool turn_goes_on(struct uview_view *v, const struct ustack *u)
+{
+	if (v->w_queue == NULL)
+		v->w_ready = queues_ask(v);		/* vturn K3, if others come */
+	if (v->w_tap->a_turns.b_now < 0 || v->w_lane->l_bound != v->w_bound ||
+	    !(v->w_queue != NULL ? queue_has_only(v, u) :
+	      v->w_reason == UVIEW_YIELDED))
+		return false;
+	turn_ends(v->w_tap, v->w_time);
+	v->w_thread = NULL;
+	return true;
+}
+
+/*
+ * A run has taken long, or is a turn, or was (then w_since is 0). Returns whether it
+ * is one to the end.
+ */
+static NOINLINE bool odd_run_see(struct uview_view *v, const struct ustack *u)
+{
+	struct uview_tap *a = v->w_tap;
+
+	if (v->w_since == 0) {
+		v->w_since = a->a_turns.b_since;
+		if (v->w_time - v->w_since <= long_run() &&
+		    turn_goes_on(v, u))
+			return true;
+		if (a->a_turns.b_now >= 0)
+			uview_turn_breaks(a);
+	}
+	if (v->w_time - v->w_since > long_run())
+		long_run_see(v);
+	return false;
 }
 
 /* Records N2 and N1. */
-static inline void stopped(struct uview_view *v, struct usched *s)
+static ALWAYS_INLINE void stopped(struct uview_view *v, struct usched *s)
 {
 	struct ustack *u = v->w_thread;
 	struct uview_tap *a = v->w_tap;
@@ -147,8 +249,8 @@ static inline void stopped(struct uview_view *v, struct usched *s)
 	unsigned stack = 0;
 	struct uring_writer n;
 
-	if (unlikely(v->w_time - v->w_since > uview_all.v_long_run))
-		long_run_see(v);
+	if (unlikely(v->w_time - v->w_since > long_run()) && odd_run_see(v, u))
+		return;
 	if (unlikely(v->w_queue == NULL))
 		v->w_ready = queues_ask(v);
 	if (uview_all.v_stacks && !ended) {
@@ -187,7 +289,7 @@ static NOINLINE bool place_see(struct uview_view *v, const struct usched *s,
 }
 
 /* Does the same. Most threads run where they ran before. */
-static inline bool place(struct uview_view *v, const struct usched *s,
+static ALWAYS_INLINE bool place(struct uview_view *v, const struct usched *s,
 			 struct ustack *u)
 {
 	int lane = u->u_lane;
@@ -226,19 +328,27 @@ static inline void name_see(struct uview_tap *a, uint64_t time,
 }
 
 /* Records N5. */
-static inline void started(struct uview_view *v, struct uring_writer *n,
+static ALWAYS_INLINE void started(struct uview_view *v, struct uring_writer *n,
 			   struct ustack *u)
 {
 	struct uview_tap *a = v->w_tap;
+	uint64_t word;
 
 	v->w_function = uview_function_of(a, u);
-	uring_write(n, v->w_time, UVIEW_RUN,
-		    v->w_ready < 0xfff ? v->w_ready : 0xfff,
-		    uring_word(u, v->w_function));
-	uring_close(&a->a_ring, n);
-	name_see(a, v->w_time, u);
+	word = uring_word(u, v->w_function);
+	if (likely(a->a_turns.b_head != n->n_head) ||			/* vturn K1 */
+	    !turn_begins(a, n, v->w_time, word, v->w_ready)) {
+		uring_write(n, v->w_time, UVIEW_RUN,
+			    likely(v->w_ready < 0x800) ? v->w_ready :
+			    uview_ready_code(v->w_ready), word);
+		uring_close(&a->a_ring, n);
+		name_see(a, v->w_time, u);
+		v->w_since = v->w_time;
+	} else {
+		uring_close(&a->a_ring, n);
+		v->w_since = 0;			/* odd_run_see() */
+	}
 	v->w_thread = u;
-	v->w_since  = v->w_time;
 	v->w_reason = UVIEW_AGAIN;
 }
 
@@ -272,7 +382,7 @@ static NOINLINE void gate_wait(struct uview_view *v)
 }
 
 /* Leaves the state INSIDE. */
-static inline void gate_pass(struct uview_view *v)
+static ALWAYS_INLINE void gate_pass(struct uview_view *v)
 {
 	__atomic_store_n(&v->w_state, UVIEW_RUNNING, __ATOMIC_RELAXED);
 	ufence_light();
@@ -280,30 +390,69 @@ static inline void gate_pass(struct uview_view *v)
 		gate_wait(v);
 }
 
-struct ustack *uview_next(struct usched *s, struct usched_link *k)
+/* The dispatcher has looked for threads, and perhaps slept, until now. */
+static inline void idle_see(struct uview_view *v, uint64_t now)
+{
+	struct uview_cpu *c = &v->w_tap->a_cpu;
+
+	c->c_idle += now - v->w_time;
+	if (now - v->w_time > uview_all.v_long_run)
+		(void)uview_cpu_ask(c);		/* forgets all sleeps so far */
+	v->w_time = now;
+}
+
+/* Does each DUE what need not be done at each switch. */
+static NOINLINE void due(struct uview_tap *a, uint64_t time)
+{
+	if (time > a->a_clock_due)
+		uview_clock_put(a);
+	uview_queues_look(a, time);
+	a->a_timed = true;
+	a->a_due = time + DUE * long_run();
+}
+
+/* Adds what has gone by since a time to what recording takes; nr: switches. */
+static void cost_add(struct uview_ring *r, uint64_t since, unsigned nr)
+{
+	__atomic_store_n(&r->vr_cost, r->vr_cost + uview_tick() - since,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&r->vr_costs, r->vr_costs + nr, __ATOMIC_RELAXED);
+}
+
+/* is_timed, which is so after due(): measures what recording takes. */
+static ALWAYS_INLINE struct ustack *next(struct usched *s, struct usched_link *k,
+					 bool is_timed)
 {
 	struct uview_view *v = (struct uview_view *)k;
 	struct uview_tap *a = v->w_tap;
 	struct uring_writer n;
 	struct ustack *u;
+	uint64_t since;
 
 	uview_busy(a);
-	v->w_time = uview_tick();
-	if (likely(v->w_thread != NULL))
+	if (likely(v->w_thread != NULL)) {
+		v->w_time = uview_tick();
 		stopped(v, s);
+	} else
+		idle_see(v, uview_tick());
 	__atomic_store_n(&v->w_state, UVIEW_INSIDE, __ATOMIC_RELEASE);
-	uview_census_ask(v);
+	if (is_timed) {
+		cost_add(a->a_ring.g_ring, v->w_time, 0);
+		uview_census_ask(v);
+	}
 	a->a_noted = false;
 	uview_idle(a);
 	u = uchain_next(s, k);						/* N3 */
+	since = is_timed ? uview_tick() : 0;
 	uview_busy(a);
 	if (v->w_ready == 0 || a->a_noted ||
 	    __atomic_load_n(v->w_source, __ATOMIC_RELAXED) != NULL)
-		v->w_time = uview_tick();
-	if (unlikely(v->w_queue == NULL))				/* N4 */
+		idle_see(v, uview_tick());
+	if (unlikely(v->w_queue == NULL)) {				/* N4 */
 		v->w_ready = queues_ask(v);
-	if (unlikely(v->w_counted->stolen != v->w_stolen))
-		stolen(v);
+		if (unlikely(v->w_counted->stolen != v->w_stolen))
+			stolen(v);
+	}
 	n = uring_open(&a->a_ring);
 	if (likely(v->w_queue != NULL))
 		v->w_ready = queue_see(v, &n, NULL);
@@ -311,11 +460,26 @@ struct ustack *uview_next(struct usched *s, struct usched_link *k)
 		started(v, &n, u);
 		gate_pass(v);
 		if (unlikely(v->w_time > a->a_due))
-			uview_clock_put(a);
+			due(a, v->w_time);
 	} else
 		uring_close(&a->a_ring, &n);
 	uview_idle(a);
+	if (is_timed) {
+		cost_add(a->a_ring.g_ring, since, 1);
+		a->a_timed = false;
+	}
 	return u;
+}
+
+static NOINLINE struct ustack *next_timed(struct usched *s, struct usched_link *k)
+{
+	return next(s, k, true);
+}
+
+struct ustack *uview_next(struct usched *s, struct usched_link *k)
+{
+	return unlikely(((struct uview_view *)k)->w_tap->a_timed) ?
+		next_timed(s, k) : next(s, k, false);
 }
 
 /* Dispatchers. */
@@ -381,6 +545,10 @@ static void begin(struct usched *s)
 	v->w_counted = s->s_moves;
 	v->w_stolen  = v->w_counted->stolen;
 	name = scheduler_of(v, &number);
+	if (v->w_tap->a_runs == 1) {
+		v->w_tap->a_ring.g_ring->vr_scheduler = (uint16_t)name;
+		v->w_tap->a_ring.g_ring->vr_number = (uint16_t)number;
+	}
 	uview_busy(v->w_tap);
 	v->w_time = uview_tick();
 	uview_put(v->w_tap, v->w_time, UVIEW_BEGIN, number & 0xfff, s, name);

@@ -33,19 +33,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 UPREEMPT_NEVER;
 
+#define LOG_LEAST	12	/* of a ring, where there is little space */
 #define RINGS_MANY	16	/* then those of ended native threads serve */
-#define LONG_RUN	200000	/* ns: then ask whether the kernel took the cpu */
 /* Ticks from one CLOCK to the next: few at first, since the rate follows from
  * the newest. */
 #define QUIET_LEAST	((uint64_t)1 << 20)
 #define QUIET_MOST	((uint64_t)1 << 34)
 
-struct uview_all uview_all = { .v_fd = -1, .v_long_run = LONG_RUN };
+struct uview_all uview_all = { .v_fd = -1, .v_long_run = UVIEW_LONG_RUN };
 __thread struct uview_tap *uview_here;
 
 static struct uview_tap *taps[UVIEW_RINGS];
@@ -59,19 +60,39 @@ void uview_clock_put(struct uview_tap *a)
 	struct uview_ring *r = a->a_ring.g_ring;
 	uint64_t t = uview_tick(), ns = uview_ns();
 
+	if (a->a_turns.b_now >= 0)
+		uview_turn_breaks(a);
 	uring_put(&a->a_ring, t, UVIEW_CLOCK, 0, ns);
 	__atomic_store_n(&r->vr_ns, ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->vr_tick, t, __ATOMIC_RELEASE);
 	a->a_clock = t;
 	if (a->a_quiet < QUIET_MOST)
 		a->a_quiet *= 2;
-	a->a_due = t + a->a_quiet;
+	a->a_clock_due = t + a->a_quiet;
 	if (ns - uview_all.v_ns > 1000000)
 		__atomic_store_n(&uview_all.v_long_run,
-			(uint64_t)((double)LONG_RUN *
+			(uint64_t)((double)UVIEW_LONG_RUN *
 				   (double)(t - uview_all.v_tick) /
 				   (double)(ns - uview_all.v_ns)),
 			__ATOMIC_RELAXED);
+}
+
+bool uview_cpu_ask(struct uview_cpu *c)
+{
+	struct timespec ran;
+	struct rusage r;
+
+	/* Times of getrusage() go by ticks of the kernel. */
+	if (getrusage(RUSAGE_THREAD, &r) != 0 ||
+	    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran) != 0)
+		return false;
+	c->c_at     = uview_ns();
+	c->c_ran    = (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
+	c->c_sleeps = r.ru_nvcsw;
+	c->c_taken  = r.ru_nivcsw;
+	c->c_idle  = 0;
+	c->c_parks = 0;
+	return true;
 }
 
 static long native_id(void)
@@ -89,7 +110,7 @@ static void no_space(int error)
 		       (long)getpid(), strerror(error));
 }
 
-/* Makes the tap of ring nr. NULL: there is no memory, or no space. */
+/* Makes the tap of ring nr, shorter if need be. NULL: no memory, or no space. */
 static struct uview_tap *tap_make(unsigned nr, int log)
 {
 	struct uview_part *part = &uview_all.v_file->vf_part[UVIEW_PART_RECORDS];
@@ -98,9 +119,12 @@ static struct uview_tap *tap_make(unsigned nr, int log)
 		((uint64_t)nr << uview_all.v_log) * sizeof(struct uview_record);
 	struct uview_ring *r = uview_ring_nth(nr);
 	struct uview_tap *a = calloc(1, sizeof *a);
-	int rc = a == NULL ? ENOMEM :
-		posix_fallocate(uview_all.v_fd, (off_t)at, (off_t)size);
+	int rc = ENOMEM;
 
+	while (a != NULL && (rc = posix_fallocate(uview_all.v_fd, (off_t)at,
+						  (off_t)size)) == ENOSPC &&
+	       log > LOG_LEAST)
+		size = sizeof(struct uview_record) << --log;
 	if (rc != 0) {
 		no_space(rc);
 		free(a);
@@ -114,6 +138,7 @@ static struct uview_tap *tap_make(unsigned nr, int log)
 	a->a_ring.g_mask = r->vr_room - 1;
 	a->a_half = (unsigned char)(log - 1);
 	a->a_ring.g_ring = r;
+	a->a_turns.b_now = -1;
 	return a;
 }
 
@@ -150,6 +175,8 @@ static void tap_own(struct uview_tap *a)
 	a->a_owner = &last;
 	last = a;
 	r->vr_from = a->a_ring.g_head;
+	r->vr_cost = r->vr_costs = 0;
+	r->vr_scheduler = 0;
 	r->vr_tid  = (uint32_t)native_id();
 	(void)prctl(PR_GET_NAME, r->vr_name);
 }
@@ -175,6 +202,7 @@ struct uview_tap *uview_tap_begin(int log)
 	if (a->a_owner != &last)
 		tap_own(a);
 	__atomic_store_n(&a->a_ring.g_ring->vr_state, 1, __ATOMIC_RELAXED);
+	(void)uview_cpu_ask(&a->a_cpu);
 	uview_busy(a);
 	uview_clock_put(a);
 	uview_idle(a);

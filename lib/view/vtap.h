@@ -9,6 +9,7 @@
  * dispatcher that runs. Views of one native thread nest, and share its tap.
  */
 
+#include "compiler.h"
 #include "lock.h"
 #include "vring.h"
 #include "uslice.h"
@@ -18,6 +19,34 @@
 #define UVIEW_HASHES	2048	/* stacks */
 #define UVIEW_UNWIND	256	/* blocks that earn an unwinding */
 #define UVIEW_CREDIT	(4096L * UVIEW_UNWIND)	/* at the start */
+#define UVIEW_LONG_RUN	200000	/* ns: then ask whether it had the cpu */
+#define UVIEW_TAKERS	64	/* threads that take turns: see vturn.h */
+
+/* A thread that gives way again and again. */
+struct uview_taker {
+	uint64_t k_word;	/* as of its RUN */
+	uint64_t k_at;		/* number of its UVIEW_TURN; 0: none so far */
+	uint64_t k_nr, k_ticks;
+};
+
+struct uview_turns {
+	uint64_t b_head;	/* the ring's head behind the last turn: if it is
+				 * another now, something else has happened */
+	int      b_now;		/* of b_taker: it runs, without a RUN; -1: none */
+	int      b_nr, b_last;
+	unsigned b_ready;
+	uint64_t b_since;
+	struct uview_taker b_taker[UVIEW_TAKERS];
+};
+
+/* What the kernel has said of the native thread. */
+struct uview_cpu {
+	uint64_t c_at, c_ran;	/* ns: when it was asked; how long it has run */
+	long     c_sleeps, c_taken;	/* how often it gave the cpu, and lost it */
+	uint64_t c_idle;	/* ticks since then in which no thread ran, in times
+				 * that may hold sleeps */
+	long     c_parks;
+};
 
 struct uview_tap {
 	struct uring  a_ring;
@@ -28,7 +57,11 @@ struct uview_tap {
 	const void   *a_owner;	/* a word of its native thread */
 	uint64_t      a_clock;	/* time of the last CLOCK */
 	uint64_t      a_quiet;	/* from one CLOCK to the next */
-	uint64_t      a_due;	/* when the next CLOCK is due */
+	uint64_t      a_clock_due;	/* when the next CLOCK is due */
+	uint64_t      a_due;	/* when to look what is due, which is soon */
+	bool          a_timed;	/* the next switch is timed: vr_cost */
+	struct uview_turns a_turns;
+	struct uview_cpu a_cpu;
 	struct { void (*f)(void *); unsigned nr; } a_name[UVIEW_CACHE];
 	const void   *a_object[UVIEW_CACHE];	/* seen lately */
 	struct { uint64_t hash; unsigned nr; } a_stack[UVIEW_HASHES];
@@ -64,7 +97,6 @@ struct uview_view {
 	struct usched_moves w_moves;	/* used if no other module counts */
 	struct usched_moves *w_counted;
 	long               w_stolen;
-	long               w_preempted;	/* how often the kernel took the cpu */
 };
 
 /* What there is once in a process. */
@@ -79,6 +111,7 @@ struct uview_all {
 	struct uview_view *v_first;
 	uint64_t           v_tick, v_ns;	/* where both clocks began */
 	bool               v_no_counter;	/* a tick is a ns */
+	bool               v_knows_cpu;	/* the kernel tells when a thread ran */
 	uint64_t           v_long_run;	/* ticks: then ask whether the kernel
 					 * took the cpu (atomic) */
 	int                v_fd;	/* of the file */
@@ -107,6 +140,12 @@ HIDDEN void uview_tap_end(struct uview_tap *a);
 /* Writes down both clocks. Owner only, while it is busy. */
 HIDDEN void uview_clock_put(struct uview_tap *a);
 
+/* Asks the kernel how long the caller has been on a cpu. False: it does not say. */
+HIDDEN bool uview_cpu_ask(struct uview_cpu *c);
+
+/* Writes the RUN that a turn has not written: vturn.h. */
+HIDDEN void uview_turn_breaks(struct uview_tap *a);
+
 /* Forgets the taps of the parent, in a child of fork(). */
 HIDDEN void uview_taps_renew(void);
 
@@ -119,6 +158,8 @@ static inline struct uview_ring *uview_ring_nth(unsigned nr)
 static inline void uview_put(struct uview_tap *a, uint64_t time, unsigned kind,
 			     unsigned arg, const void *at, unsigned id)
 {
+	if (unlikely(a->a_turns.b_now >= 0))
+		uview_turn_breaks(a);
 	uring_put(&a->a_ring, time, kind, arg, uring_word(at, id));
 }
 

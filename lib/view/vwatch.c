@@ -16,6 +16,7 @@
 #include "vcensus.h"
 #include "vclock.h"
 #include "vnames.h"
+#include "vqueue.h"
 #include "vstack.h"
 #include "vswitch.h"
 #include "compiler.h"
@@ -194,7 +195,8 @@ static void awake(struct usched *s)
 	if (a == NULL)
 		return;
 	uview_busy(a);
-	if (time > a->a_due)
+	a->a_cpu.c_parks++;
+	if (time > a->a_clock_due)
 		uview_clock_put(a);
 	uview_put(a, uview_tick(), UVIEW_UNPARK, 0, NULL, 0);
 	if (v != NULL)
@@ -218,10 +220,26 @@ static void calls(const struct ustack *t, void (*f)(void *), int begins)
 		uview_tap_end(a);
 }
 
+static void queue(const struct uwait_queue *q, int begins)
+{
+	struct uview_tap *a = uview_here;
+
+	if (begins) {
+		uview_queue_add(q);
+	} else if (a == NULL || a->a_busy) {
+		uview_queue_remove(q->uq_at, NULL);
+	} else {
+		uview_busy(a);
+		uview_queue_remove(q->uq_at, a);
+		a->a_noted = true;
+		uview_idle(a);
+	}
+}
+
 static struct uwait_watch watch = {
 	.v_begin = wait_begin, .v_end = wait_end, .v_named = renamed,
 	.v_stuck = stuck, .v_posted = posted, .v_sleeps = sleeps, .v_awake = awake,
-	.v_calls = calls
+	.v_calls = calls, .v_queue = queue
 };
 
 void uview_watch_start(void)

@@ -125,11 +125,24 @@ static struct ufork at_fork = {
 };
 UFORK(at_fork)
 
+/* Tells a recorder that c begins or ends. */
+static NOINLINE void watched(const struct uchan *c, bool begins)
+{
+	const struct uwait_queue q = {
+		c, &c->ch_count, &c->ch_head, &c->ch_laps, c->ch_room
+	};
+
+	if (c->ch_room != 0)
+		uwait_watch_queue(&q, begins);
+}
+
 /* Frees the memory of c. */
 static void release(struct uchan *c)
 {
 	while (__atomic_fetch_add(&quitters, 0, __ATOMIC_ACQ_REL) != 0)
 		sched_yield();					/* Q4 */
+	if (UWAIT_WATCHED)
+		watched(c, false);
 #if defined(USCHED_HARD)
 	uhard_free(&c->ch_object, c,
 		   sizeof *c + (size_t)c->ch_size * c->ch_room);
@@ -341,6 +354,8 @@ static struct uchan *make(int size, unsigned room, bool local)
 	c->ch_room  = room;
 	line_init(&c->ch_line[RECEIVERS]);
 	line_init(&c->ch_line[SENDERS]);
+	if (UWAIT_WATCHED)
+		watched(c, true);
 	return c;
 }
 

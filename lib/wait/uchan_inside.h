@@ -45,7 +45,9 @@ struct uchan {
 	unsigned short ch_size;
 	unsigned       ch_room;
 	unsigned       ch_count;	/* values in the ring (atomic: HINTS) */
-	unsigned       ch_head;		/* index of the first value */
+	/* Read by a recorder: see struct uwait_queue. */
+	unsigned       ch_head;		/* index of the first value (atomic) */
+	unsigned       ch_laps;		/* how often that came to 0 (atomic) */
 	unsigned       ch_late;		/* uchan C5 */
 #if defined(USCHED_HARD)
 	struct usched *ch_home;		/* of a local channel */
@@ -206,8 +208,12 @@ static void uchan_ring_get(struct uchan *c, void *v)
 {
 	if (v != NULL)
 		uchan_copy(v, uchan_ring_at(c, c->ch_head), c->ch_size);
-	if (++c->ch_head == c->ch_room)
-		c->ch_head = 0;
+	if (c->ch_head + 1 != c->ch_room) {
+		__atomic_store_n(&c->ch_head, c->ch_head + 1, __ATOMIC_RELAXED);
+	} else {
+		__atomic_store_n(&c->ch_head, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&c->ch_laps, c->ch_laps + 1, __ATOMIC_RELEASE);
+	}
 	uchan_count_set(c, c->ch_count - 1);
 }
 

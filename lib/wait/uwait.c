@@ -232,6 +232,11 @@ void uwait_watch_calls(const struct ustack *u, void (*f)(void *), int begins)
 	CALL_ALL(v_calls, (u, f, begins));
 }
 
+void uwait_watch_queue(const struct uwait_queue *q, int begins)
+{
+	CALL_ALL(v_queue, (q, begins));
+}
+
 /* Kinds of waits that no other file ends. */
 
 static int sleep_end(struct uwait *w, int rc)

@@ -668,6 +668,17 @@ static __inline__ void uwait_arrived(struct uwait *w)
  * wait, and stays. Members may be NULL. What threads run is seen by another way:
  * uchain.h.
  */
+/*
+ * A ring of values that anyone may read (relaxed, and laps with acquire): how many it
+ * holds, where the first stands, below room, and how often that has come to 0: first is
+ * stored before laps.
+ */
+struct uwait_queue {
+	const void     *uq_at;		/* what it belongs to */
+	const unsigned *uq_length, *uq_first, *uq_laps;
+	unsigned        uq_room;
+};
+
 struct uwait_watch {
 	/* The caller, a thread or a native thread, has made w. */
 	void (*v_made)(const struct uwait *w);
@@ -695,6 +706,9 @@ struct uwait_watch {
 	void (*v_awake)(struct usched *s);
 	/* The caller, no processor, begins to run f for u; or has run it. */
 	void (*v_calls)(const struct ustack *u, void (*f)(void *), int begins);
+	/* The caller has made a queue, or will free it: none reads it any more when
+	 * the call returns. */
+	void (*v_queue)(const struct uwait_queue *q, int begins);
 	struct uwait_watch *v_next;
 };
 
@@ -710,6 +724,7 @@ void     uwait_watch_posted(const struct ustack *u, int record);
 utime_ns uwait_watch_sleeps(utime_ns ns);
 void     uwait_watch_awake(struct usched *s);
 void     uwait_watch_calls(const struct ustack *u, void (*f)(void *), int begins);
+void     uwait_watch_queue(const struct uwait_queue *q, int begins);
 
 #define UWAIT_WATCHED	__builtin_expect(uwait_watch != NULL, 0)
 

@@ -4,7 +4,9 @@
  * view: a recorder notes each run with what woke its thread, and why it
  * stopped, and for what; a copy has all of it in order. A thread is ready from
  * its deadline on, also while another thread keeps the processor, and has the name
- * that it was given last. Its sums are those of
+ * that it was given last. A thread that gives way again and again has few records,
+ * and all its turns. A run knows whether it had the cpu, and a channel at which no
+ * thread waits has its length and a name. Sums are those of
  * ustats.h. A census counts each thread once, with its stack and its wait. A
  * child of fork() writes nothing.
  */
@@ -94,6 +96,7 @@ struct run {
 	unsigned    r_reason;
 	const char *r_kind;
 	const void *r_object;
+	bool        r_counted;		/* as one of some turns */
 };
 
 static struct run log_[1 << 16];
@@ -118,7 +121,7 @@ static void stops(struct walker *w, unsigned reason, const char *kind,
 		  const void *object)
 {
 	CHECK_THAT(logged, <, COUNT(log_));
-	log_[logged++] = (struct run) { self(), w->w_by, reason, kind, object };
+	log_[logged++] = (struct run) { self(), w->w_by, reason, kind, object, false };
 	w->w_by = NULL;
 }
 
@@ -208,13 +211,40 @@ static void drives(void *arg)
 }
 
 /* Compares runs with the log. */
+#define MASK	0xffffffffffffu
 static int compared, marks;
+
+/* Turns are in the log one by one, among those of others. */
+static void compare_turns(const struct walk_run *r)
+{
+	uint64_t nr = r->wr_turns;
+	int i;
+
+	for (i = compared; nr > 0; i++) {
+		struct run *is = &log_[i];
+
+		CHECK_THAT(i, <, logged);
+		CHECK(is->r_reason == UVIEW_YIELDED && is->r_by == NULL);
+		if (is->r_counted || r->wr_at != ((uintptr_t)is->r_thread & MASK))
+			continue;
+		is->r_counted = true;
+		nr--;
+	}
+	CHECK(r->wr_reason == UVIEW_YIELDED && r->wr_turns_to >= r->wr_to);
+	while (compared < logged && log_[compared].r_counted)
+		compared++;
+}
 
 static void compare_run(struct walk *w, const struct walk_run *r)
 {
 	const struct run *is = &log_[compared];
-	const uint64_t mask = 0xffffffffffffu;
+	const uint64_t mask = MASK;
 
+	if (r->wr_turns_to > 0) {
+		compare_turns(r);
+		return;
+	}
+	CHECK(!is->r_counted);
 	CHECK_THAT(compared++, <, logged);
 	doing("run %d", compared);
 	CHECK_IS(r->wr_at, (uintptr_t)is->r_thread & mask);
@@ -248,6 +278,8 @@ static void exact(bool counted)
 
 	state  = check_seed;
 	compared = marks = 0;		/* the log goes on, as the ring */
+	for (i = 0; i < logged; i++)
+		log_[i].r_counted = false;
 	left   = NR;
 	memset(walkers, 0, sizeof walkers);
 	begin(1, 0);
@@ -395,6 +427,206 @@ static void recorded(void (*f)(void *),
 	CHECK(walk(&w, copy));
 	walk_end(&w);
 	free(copy);
+}
+
+/* Threads that give way again and again have few records, and all their turns. */
+
+#define LAPS	20000
+
+static uint64_t turns_of[3], long_turns;
+static long lapping;
+
+static void laps(void *arg)
+{
+	long i, nr = (long)(intptr_t)arg;
+
+	add(&lapping, 1);
+	yield_until(&lapping, 3);
+	for (i = 0; i < LAPS; i++) {
+		if (nr == 1 && i == LAPS / 2)
+			keeps(NULL);		/* no turn */
+		yield();
+	}
+	/* All go on until the last has given way for the last time. */
+	add(&lapping, 1);
+	yield_until(&lapping, 6);
+}
+
+static void three_lap(void *arg)
+{
+	long i;
+
+	lapping = 0;
+	for (i = 0; i < 3; i++)
+		make(0, laps, (void *)(intptr_t)i);
+}
+
+static void see_laps(struct walk *w, const struct walk_run *r)
+{
+	static uint64_t at[3];
+	int i = 0;
+
+	if (!is_text(w->w_copy, r->wr_f, "laps"))
+		return;
+	while (i < 2 && at[i] != 0 && at[i] != r->wr_at)
+		i++;
+	at[i] = r->wr_at;
+	turns_of[i] += r->wr_turns;
+	CHECK(r->wr_to >= r->wr_from);
+	if (r->wr_turns_to > 0)
+		CHECK(r->wr_turns > 0 && r->wr_turns_from <= r->wr_from &&
+		      r->wr_to <= r->wr_turns_to + 1);
+	else if (r->wr_to - r->wr_from > 2e6)
+		long_turns++;
+}
+
+static uint64_t heads(void);
+
+static void lap_all(void)
+{
+	uint64_t before = heads();
+	int i;
+
+	doing("laps");
+	recorded(three_lap, see_laps);
+	for (i = 0; i < 3; i++)
+		CHECK_THAT(turns_of[i], >, LAPS);
+	CHECK(turns_of[0] + turns_of[1] + turns_of[2] < 4 * LAPS && long_turns >= 1);
+	CHECK_THAT(heads() - before, <, LAPS);
+}
+
+/* Many can run, and that is how many. */
+
+#define READY	5000
+
+static unsigned most_ready;
+
+static void once(void *arg)
+{
+	yield();
+}
+
+static void makes_many(void *arg)
+{
+	int i;
+
+	for (i = 0; i < READY; i++)
+		make(0, once, NULL);
+}
+
+static void see_ready(struct walk *w, const struct walk_run *r)
+{
+	most_ready = r->wr_ready > most_ready ? r->wr_ready : most_ready;
+}
+
+/* A call that blocks in the kernel has no cpu, and a loop has. */
+
+static double slept_off = -1, spun_off = -1;
+
+static void blocks(void *arg)
+{
+	usleep(4000);
+}
+
+static void makes_both(void *arg)
+{
+	make(0, blocks, NULL);
+	make(0, keeps, NULL);
+}
+
+static void see_off(struct walk *w, const struct walk_run *r)
+{
+	double part = r->wr_off / (r->wr_to - r->wr_from);
+
+	if (is_text(w->w_copy, r->wr_f, "blocks") && r->wr_sleeps > 0 &&
+	    part > slept_off)
+		slept_off = part;
+	else if (is_text(w->w_copy, r->wr_f, "keeps") && r->wr_off >= 0 &&
+		 (spun_off < 0 || part < spun_off))
+		spun_off = part;
+	if (!(w->w_copy->vf_flags & UVIEW_KNOWS_CPU))
+		slept_off = 1;
+}
+
+/* A channel at which no thread waits is looked at, and has its variable's name. */
+
+static struct uchan *shelf;
+static uint64_t last_look;
+static unsigned looks;
+
+static void fills(void *arg)
+{
+	long i;
+
+	CHECK((shelf = uchan_make(sizeof i, 16)) != NULL);
+	for (i = 0; i < 10; i++)
+		CHECK_IS(uchan_send(shelf, &i, UNOW), 0);
+	CHECK_IS(u_sleep(uafter(30 * UTIME_MS)), 0);
+	for (i = 0; i < 4; i++)
+		CHECK_IS(uchan_recv(shelf, NULL, UNOW), 0);
+	for (i = 0; i < 20; i++)
+		CHECK_IS(u_sleep(uafter(2 * UTIME_MS)), 0);
+	uchan_free(shelf);
+}
+
+static void see_look(struct walk *w, int ring, double time,
+		     const struct uview_record *e)
+{
+	if (walk_kind(e) != UVIEW_NOTE)
+		return;
+	if (walk_arg(e) == UVIEW_QUEUE && walk_at(e) == ((uintptr_t)shelf & MASK))
+		looks++;
+	else if (walk_arg(e) == UVIEW_LENGTH && uview_queue_length(e->ve_word[1]) > 0)
+		last_look = e->ve_word[1];	/* at the end none is left */
+}
+
+static bool is_named(const struct uview_file *copy, const void *at, const char *text)
+{
+	const struct uview_name *n = uview_part_at(copy, UVIEW_PART_NAMES);
+	unsigned i, last = 0;
+
+	for (i = 1; i < copy->vf_part[UVIEW_PART_NAMES].vp_nr; i++)
+		if (n[i].vn_kind == UVIEW_OBJECT && n[i].vn_at == (uintptr_t)at)
+			last = i;
+	return last != 0 && is_text(copy, last, text);
+}
+
+static void shelves(void)
+{
+	struct walk w = { .w_note = see_look };
+	struct uview_file *copy;
+
+	doing("shelf");
+	begin(1, 0);
+	make(0, fills, NULL);
+	start_and_finish();
+	uview_object(&lapping, "the laps");
+	save();
+	copy = saved();
+	CHECK(walk(&w, copy));
+	CHECK_THAT(looks, >=, 2);
+	CHECK(uview_queue_length(last_look) == 6 && uview_queue_taken(last_look) == 4);
+	CHECK(is_named(copy, shelf, "shelf") && is_named(copy, &lapping, "the laps"));
+	walk_end(&w);
+	free(copy);
+}
+
+static void counts_all(void)
+{
+	int i;
+
+	lap_all();
+	doing("ready");
+	recorded(makes_many, see_ready);
+	CHECK_THAT(most_ready, >, READY * 98 / 100);
+	CHECK_THAT(most_ready, <=, READY);
+	doing("off");
+	/* A machine under load takes the cpu away from a loop, too, but not each time. */
+	for (i = 0; i < 60 && !(slept_off > .5 && spun_off >= 0 && spun_off < .5); i++)
+		recorded(makes_both, see_off);
+	doing("off: %.2f, %.2f", slept_off, spun_off);
+	CHECK(slept_off > .5 && spun_off >= 0 && spun_off < .5);
+	shelves();
 }
 
 static void overdue(void)
@@ -626,6 +858,7 @@ int main(int argc, char **argv)
 	}
 	across();
 	overdue();
+	counts_all();
 	counts();
 	storm();
 	one_thread(1, forks, NULL);

@@ -138,8 +138,10 @@ static void *stays(void *arg)
 {
 	int i;
 
-	for (i = 0; i < 3000; i++)
+	for (i = 0; i < 3000; i++) {
+		uview_mark("no turn");
 		CHECK_IS(rr_yield(), 0);
+	}
 	CHECK_IS(uview_save(path), 0);
 	return NULL;
 }

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # page.sh: the page of a recording (ext/view/page.html) shows in a browser what is in
-# it. Sums are those of the program that has made the recording; clicks, keys,
-# touch, zoom and search do what they say; names are text, whatever is in them;
-# 1,280 and 400 pixels, light and dark; a picture of a million records looks at few
-# of them; the console stays empty. Errors that are planted in the page are told.
-# Pages of real programs show the problem that each has.
+# it, and what the tool has found. Sums are those of the program that has made the
+# recording; clicks, keys, touch, zoom and search do what they say; names are text,
+# whatever is in them; 1,280 and 400 pixels, light and dark; a picture of a million
+# records looks at few of them; the console stays empty. Errors that are planted in
+# the page are told. Pages of real programs show the problem that each has.
 #
 # PICTURES=folder leaves pictures of all screens there.
 
@@ -25,7 +25,7 @@ done
 # Counts what page.py counts.
 browse() { # what, words of page.py ...
 	what=$1; shift
-	timeout 240 "${python:-python3}" test/ext/view/page/page.py "$@" >"$dir/log" 2>&1
+	timeout 480 "${python:-python3}" test/ext/view/page/page.py "$@" >"$dir/log" 2>&1
 	counts=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$dir/log")
 	if [ -z "$counts" ]; then
 		fail "$what" "$dir/log"
@@ -102,8 +102,8 @@ known
 if [ "$python" ]; then
 	flags=$(make -s libusched.a uview >/dev/null && make -s flags)
 	circle >"$dir/circle.c"
-	real "$dir" circle cycle
-	real examples shop crowd
+	real "$dir" circle deadlock
+	real examples shop lock
 	real examples office hog
 	real examples depot burst
 	real examples kitchen none

@@ -99,7 +99,7 @@ done
 
 # The library once; the tools also with a sanitizer, if there is one.
 {
-	echo 'const unsigned char page_html[] = "a const DATA = \"\";";'
+	echo 'const unsigned char page_html[] = "a const DATA = \"\"; const WHY = null;";'
 	echo 'const unsigned long page_size = sizeof page_html - 1;'
 } >"$dir/page.c"
 cat >"$dir/objects" <<END
@@ -117,10 +117,11 @@ rm -f "$dir/lib.a"
 ar rcs "$dir/lib.a" $objects || exit 1
 $cc $flags -o "$dir/work" "$dir/work.c" "$dir/lib.a" -Wl,-u,uview_start \
 	-pthread || exit 1
+readers=$(ls ext/view/[!u]*.c)
 tools() { # suffix, flags
 	for tool in uview utop; do
 		$cc $flags $2 -o "$dir/$tool$1" ext/view/${tool}_main.c \
-			ext/view/walk.c ext/view/find.c ext/view/out.c "$dir/page.c" $3 \
+			$readers "$dir/page.c" $3 \
 			-pthread || return
 	done
 }
@@ -207,7 +208,7 @@ read_it() { # PID or file
 	"$dir/uview" --folded "$1" - >"$dir/f" &&
 	has '^worker;.*\[mutex lock_all\] [0-9]*$' "$dir/f" &&
 	"$dir/uview" "$1" "$dir/h" 2>/dev/null &&
-	has 'const DATA = "VVNWSUVXMDE' "$dir/h" &&
+	has 'const DATA = "VVNWSUVXMDI' "$dir/h" &&
 	"$dir/utop" -s -n 1 "$1" >"$dir/t" && has ' runs_s [0-9]' "$dir/t" &&
 	has 'top mutex:lock_all ' "$dir/t" &&
 	"$dir/utop" -n 1 "$1" >"$dir/t" && has '^worker ' "$dir/t"
@@ -402,7 +403,7 @@ small() { # size, words
 }
 if unshare -m sh -c 'mount -t tmpfs tmpfs /dev/shm' 2>/dev/null; then
 	try 'no space for the file' small 1m stacks 'there is no recorder'
-	try 'no space for a ring' small 3m 20 'no space for records'
+	try 'no space for a ring' small 1420k 20 'no space for records'
 	# The numbers of processes begin anew, so the name can be foretold.
 	linked() {
 		echo precious >"$dir/victim"

@@ -7,10 +7,11 @@
     page.py real PAGE FINDING [PICTURE]
 
 known: a page of a copy that made.c has made, and that says EXPECT, at 1280 and 400
-pixels, light and dark, with the events of a person, too. --dump: without chromedriver,
+pixels, light and dark (a large copy at 1280 light and 400 dark), with the events of a
+person, too. --dump: without chromedriver,
 the checks alone. FULL: true if nothing was lost. mutants: pages with an error each, of
-which some check must tell. real: a page of the tool; FINDING is crowd, hog, burst or
-none. Prints a line for each claim that fails, and then how many passed and failed. With
+which some check must tell. real: a page of the tool; FINDING is the kind that stands out
+most, or none. Prints a line for each claim that fails, and then how many passed and failed. With
 PICTURES, a folder, leaves a picture of each screen there.
 """
 
@@ -23,7 +24,7 @@ import sys
 import tempfile
 
 CHECKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "checks.js")
-PLACE = 'const DATA = "";'
+PLACE, PLACE_OF_WHY = 'const DATA = "";', "const WHY = null;"
 SHOWN = [(1280, 800, False), (400, 800, False), (1280, 800, True), (400, 800, True)]
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
            "--force-device-scale-factor=1", "--no-first-run", "--disable-extensions",
@@ -36,8 +37,8 @@ MUTANTS = [
     ("this.by[s] = ring.run;\n\t\tthis.from[s] = FROM.POST", "this.from[s] = FROM.POST"),
     ("const is_known = this.wake[s] >= ring.oldest;", "const is_known = false;"),
     ("ring.depth += ring.run >= 0;", ""),
-    ("ring.holder = s;", "ring.holder = -1;"),
-    ("T.name[this.thread[s]] = slot_name.get(s);", ";"),
+    ("ring.holder = this.slot(lo, hi);", "ring.holder = -1;"),
+    ("T.name[this.thread[s]] = name;", ";"),
     ("return wake < 0 ? end_all : Math.max(wake, R.end[g]);", "return end_all;"),
     ("sums.steals += arg;", "sums.steals++;"),
     ("e[name] = value;", "e.innerHTML = value;"),
@@ -48,13 +49,12 @@ MUTANTS = [
      "set_window(view.from, view.from + (view.to - view.from) * factor);"),
     ("const wide = width * drag.spread.size / now.size;", "const wide = width;"),
     ("return set_window(drag.from - by, drag.to - by);", "return undefined;"),
-    ("pen.globalAlpha = lit ? 1 : 0.15;\n\tpen.fillStyle = colour(f);\n\tbox(x",
+    ("pen.globalAlpha = lit ? strength(part) : 0.15;\n\tpen.fillStyle = colour(f);\n\tbox(x",
      "pen.fillStyle = colour(f);\n\tbox(x"),
     ("down = i === by ? !down : i > 0;", ""),
     ("drawn.arrows++;", ""),
     ("b: () => step(g => R.by[g]),", ""),
     ('" " + object_name(row.object) : "")), row.nr);', '" " + object_name(row.object) : "")), 1);'),
-    ("at = who.get(at).holder", "at = 0"),
     ("main { flex-direction: column; }", ""),
     ("--text: #e4e7eb; --dim: #98a1ad;", "--text: #404040; --dim: #98a1ad;"),
     ("if (a < to && could_run_since(run(a)) <= t)", "if (false)"),
@@ -62,6 +62,72 @@ MUTANTS = [
     ("end: b.u64(56) - b.u64(48),", "end: 0,"),
     ("this.wake[s] = this.due[s];", ";"),
     ("this.expire(s, end_all);", ";"),
+    ("return arg < 0x800 ? arg :", "return true ? arg :"),
+    ("ready: new Uint32Array(nr),\n\t\trow", "ready: new Uint8Array(nr),\n\t\trow"),
+    ("nr = new Uint32Array(size);", "nr = new Uint8Array(size);"),
+    ("floor = is_next ? Math.min(R.ready[g - 1], next) : 0;", "floor = R.ready[g - 1];"),
+    ("wake <= begin) {\n\t\t\tdue++;", "wake <= begin) {"),
+    ("last[R.row[g]].push(wait_end(g));", ";"),
+    ("level[i >> 4] = Math.max(level[i >> 4], below[i]);", "level[i >> 4] = below[i];"),
+    ("top[x] = most_of(queue.levels, from, i);", "top[x] = 5;"),
+    ("Math.min(1, 0.3 + 10 * part)", "1"),
+    ("off * view.scale : begin + 4;", "1e9 : begin + 4;"),
+    ("is_asleep(g) ? theme.asleep : theme.taken", "theme.taken"),
+    ("return R.sleeps[g] > 0;", "return true;"),
+    ("(R.off[g] >= 0 && off_of(g) <= OFF_LEAST)", "true"),
+    ("R.turns[h] === 1 ? 1 : Math.ceil(part / length_of(h))", "1"),
+    ("by.set(R.f[h], (by.get(R.f[h]) || 0) + part);", "by.set(R.f[h], part);"),
+    ("list.splice(3).length", "0"),
+    ("replace(/(\\d) us\\b/g, \"$1 µs\")", "replace('', '')"),
+    ("open: unknown > 0", "open: true"),
+    ("return own > nr / 2;", "return true;"),
+    ("...x.is_lock ? held_side(x.held) : woken_side(x),", "...held_side(x.held),"),
+    ("c === sorts || !is_empty(c, list)", "true"),
+    ("set_window(R.end[g] - margin, wait_end(g) + margin);", ""),
+    ("R.object[g] === chosen.thing.o", "false"),
+    ("list.push(...stack_before(g));", ";"),
+    ("all >= 2e6 ? [1e6", "true ? [1e6"),
+    ("td.left, td.words { white-space: normal;", "td.left, td.words {"),
+    ("2 ** (Math.floor(Math.log2(nr)) - 8)", "0"),
+    ("state: b.u32(at + 24), ...processor_of(b, at, file),", "state: b.u32(at + 24),"),
+    ("ring.state === 1 && turns_at", "false && turns_at"),
+    ("list.sort((a, b) => a.last - b.last)", "list"),
+    ("? (group.end - group.begin) / sum : 1;", "? 1 : 1;"),
+    ("R.turns[g] = m.nr;", ""),
+    ("group.end = t < 0 ? last.last : t;", "group.end = last.last;"),
+    ("ring.turns && (w[k] >>> 12 & 15) !== KIND.NOTE", "false"),
+    ("stopped_at(g));\n}", "R.end[g]);\n}"),
+    ("x.lengths.add(length, R.turns[g]);", "x.lengths.add(length);"),
+    ("sums.runs += R.turns[g];", "sums.runs++;"),
+    ("nr += R.turns[g];", "nr++;"),
+    ("pen.fillStyle = theme.many;\n\tbox(x, y, z - x, h);", ""),
+    ("if (R.member[g] >= 0 && t > R.begin[g] - slop)", "if (false)"),
+    ("last.slot, last.f);", "list[0].slot, list[0].f);"),
+    ("lo === 0xffffffff && hi === 65535 ? -1 :", ""),
+    ("R.sleeps[g] = sleeps;", ""),
+    ("sum.asleep += off;", ";"),
+    ("sum.taken += off;", ";"),
+    ("\t\tadd_off(sum, g);", ""),
+    ("(x.unknown ? \"≥ \" : \"\")", '""'),
+    ("taken - (q.taken[j - 1] >>> 0) | 0", "taken - q.taken[j - 1]"),
+    ("q.k < q.first ? q.first : q.k + 1", "q.k < q.first ? q.first : q.k"),
+    ("more < 0 || q.put[j] < q.put[j - 1]", "more < 0"),
+    ("more < 0 || q.put[j] < q.put[j - 1]", "q.put[j] < q.put[j - 1]"),
+    ("values[i] * ((i + 1 < nr ? q.t[i + 1] : end_all) - q.t[i])", "values[i]"),
+    ("const nr = values.length, all = end_all - q.t[0];",
+     "const nr = values.length, all = q.t[nr - 1] - q.t[0];"),
+    ("this.queue?.o === this.o", "false"),
+    ("file.objects.set(name.at, text);", "file.objects.has(name.at) || "
+     "file.objects.set(name.at, text);"),
+    ("own.length ? own.map(finding_box)", "false ? own.map(finding_box)"),
+    ("unknown.length ? [\"unknown\"", "false ? [\"unknown\""),
+    ("return thing ? () => show_thing", "return false ? () => show_thing"),
+    ("() => show_span(run_at(t, to - 1), from, to);", "() => show_time(from, to);"),
+    ("() => show_span(run_at(t, to - 1), from, to);",
+     "() => show_span(run_at(t, from), from, to);"),
+    ("el(\"div\", { className: \"finding \" + (finding.machine", "el(\"div\", { className: "
+     "\"finding \" + (!finding.machine"),
+    ("if (why?.cost >= 0)", "if (false)"),
 ]
 
 passed = failed = 0
@@ -83,14 +149,18 @@ def text_of(path):
         return file.read()
 
 
-def page_of(html, copy, folder):
-    """Puts a copy into the template, as the tool does. Returns the path of the page."""
+def page_of(html, copy, expect, folder):
+    """Puts a copy, and what was found in it, into the template, as the tool does.
+    Returns the path of the page."""
     with open(copy, "rb") as file:
         data = base64.b64encode(file.read()).decode()
-    assert html.count(PLACE) == 1, "the template has no place for data"
+    why = json.dumps(json.loads(text_of(expect))["why"]).replace("<", "\\u003c")
+    for place in (PLACE, PLACE_OF_WHY):
+        assert html.count(place) == 1, f"{html.count(place)} times in the template: {place}"
     path = os.path.join(folder, "page.html")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(html.replace(PLACE, f'const DATA = "{data}";'))
+        file.write(html.replace(PLACE, f'const DATA = "{data}";').replace(
+            PLACE_OF_WHY, f"const WHY = {why};"))
     return path
 
 
@@ -145,7 +215,8 @@ def person(browser, where):
     def claim(what, holds):
         count(where, "a person's " + what, "" if holds else "has no effect")
 
-    run("reset(); window.g = some_run(0, g => R.end[g] - R.begin[g] > 1000); show_near(g)")
+    run("reset(); window.g = some_run(0, g => R.end[g] - R.begin[g] > 1000 && !is_turns(g));"
+        "show_near(g)")
     x, y = run("const [x, y] = middle_of(g); return [x - canvas.clientWidth / 2,"
                "y - canvas.clientHeight / 2]")
     tip = "return $('tip').hidden ? '' : $('tip').textContent"
@@ -168,7 +239,12 @@ def pictures(browser, folder, name):
     screens = {"timeline": "reset()",
                "run": "reset(); show_run(some_run(1, g => R.holder[g] >= 0))",
                "threads": "reset(); set_by_thread(true)", "functions": "show_page('Functions')",
-               "objects": "show_page('Objects'); select({ thing: things[0] })",
+               "turns": "reset(); window.g = all_runs().find(g => is_turns(g) && R.ready[g]"
+                        "&& R.end[g] - R.begin[g] > 2000); show_run(g);"
+                        "set_window(R.begin[g] - 30000, R.end[g] + 30000)",
+               "cpu": "show_run(all_runs().find(g => FULL ? R.off[g] > 0 : R.off[g] < 0))",
+               "objects": "show_page('Objects'); select({ thing: lock() })",
+               "queue": "select({ thing: things.find(x => x.queue) })",
                "waits": "show_page('Waits')", "delays": "show_page('Delays')"}
     for screen, text in screens.items():
         browser.execute_script(text)
@@ -185,7 +261,7 @@ def by_driver(page, expect, full, folder):
     """All screens, in one browser."""
     browser = driver()
     try:
-        for width, height, dark in SHOWN:
+        for width, height, dark in SHOWN if full == "true" else SHOWN[::3]:
             where = f"{width}{' dark' if dark else ''}"
             show(browser, page, width, height, dark)
             add_script(browser, script(expect, full, width, dark))
@@ -243,7 +319,7 @@ def mutants(template, copy, expect):
             assert html.count(old) == 1, f"{html.count(old)} times in the page: {old}"
             told = []
             with tempfile.TemporaryDirectory() as folder:
-                page = page_of(html.replace(old, new), copy, folder)
+                page = page_of(html.replace(old, new), copy, expect, folder)
                 for width, height, dark in (SHOWN[0], SHOWN[3]):
                     show(browser, page, width, height, dark)
                     if not browser.execute_script("return window.loaded > 0"):
@@ -251,7 +327,7 @@ def mutants(template, copy, expect):
                         break
                     add_script(browser, script(expect, "true", width, dark))
                     told += [claim for claim, wrong in
-                             browser.execute_script("return try_all()") if wrong]
+                             browser.execute_script("return try_all('', true)") if wrong]
                     if told:
                         break
             count("mutants", f"{old!r} -> {new!r}", "" if told else "no check tells")
@@ -266,10 +342,13 @@ def real(page, finding, path):
     browser = driver()
     try:
         show(browser, page, *SHOWN[0])
-        kinds = browser.execute_script(
-            "return [...document.querySelectorAll('.finding')].map(e => e.className.slice(8))")
-        told = [kind for kind in kinds if kind in ("cycle", "crowd", "hog", "burst")] or ["none"]
-        count(page, "what stands out is " + finding, "" if told == [finding] else str(kinds))
+        told = browser.execute_script(
+            "return WHY ? WHY.found.filter(f => !f.machine).map(f => f.kind) : ['not asked']")
+        count(page, "what stands out is " + finding,
+              "" if (told or ["none"])[0] == finding else str(told))
+        shown = browser.execute_script(
+            "return document.querySelectorAll('.finding.program').length")
+        count(page, "the page shows what was found", "" if shown == len(told) else str(shown))
         wrong = browser.execute_script(
             "for (let t = 0; t < T.nr; t++)"
             "  for (let i = T.first[t]; i + 1 < T.first[t + 1]; i++) {"
@@ -297,7 +376,7 @@ def main():
     words = words[words[0] == "--dump":]
     if words[0] == "known":
         with tempfile.TemporaryDirectory() as folder:
-            way(page_of(text_of(words[1]), words[2], folder), *words[3:5],
+            way(page_of(text_of(words[1]), *words[2:4], folder), *words[3:5],
                 words[5] if len(words) > 5 else None)
     elif words[0] == "mutants":
         mutants(*words[1:4])

@@ -103,7 +103,10 @@ static NOINLINE void taker_see(struct uview_tap *a, uint64_t head, uint64_t word
 		return;
 	if (head - 1 != b->b_head || b->b_nr == UVIEW_TAKERS)
 		b->b_nr = b->b_last = 0;
-	b->b_taker[b->b_nr++].k_word = word;
+	for (i = 0; i < b->b_nr && b->b_taker[i].k_word != word; i++)
+		;
+	if (i == b->b_nr)
+		b->b_taker[b->b_nr++].k_word = word;
 	b->b_head = head + 1;
 	for (i = 0; i < b->b_nr; i++)		/* records behind this STOP */
 		b->b_taker[i].k_at = 0;

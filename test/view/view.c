@@ -443,7 +443,7 @@ static void laps(void *arg)
 	add(&lapping, 1);
 	yield_until(&lapping, 3);
 	for (i = 0; i < LAPS; i++) {
-		if (nr == 1 && i == LAPS / 2)
+		if (i % (LAPS / 8) == nr)
 			keeps(NULL);		/* no turn */
 		yield();
 	}
@@ -464,6 +464,7 @@ static void three_lap(void *arg)
 static void see_laps(struct walk *w, const struct walk_run *r)
 {
 	static uint64_t at[3];
+	static double group[3];
 	int i = 0;
 
 	if (!is_text(w->w_copy, r->wr_f, "laps"))
@@ -473,10 +474,12 @@ static void see_laps(struct walk *w, const struct walk_run *r)
 	at[i] = r->wr_at;
 	turns_of[i] += r->wr_turns;
 	CHECK(r->wr_to >= r->wr_from);
-	if (r->wr_turns_to > 0)
+	if (r->wr_turns_to > 0) {
 		CHECK(r->wr_turns > 0 && r->wr_turns_from <= r->wr_from &&
 		      r->wr_to <= r->wr_turns_to + 1);
-	else if (r->wr_to - r->wr_from > 2e6)
+		CHECK(group[i] < r->wr_turns_to);	/* once in each group */
+		group[i] = r->wr_turns_to;
+	} else if (r->wr_to - r->wr_from > 2e6)
 		long_turns++;
 }
 

@@ -285,12 +285,22 @@ double facts_wait_end(const struct facts *f, const struct fact_run *r)
 	return next->could < 0 ? next->from : later(next->could, r->to);
 }
 
+size_t facts_waits_end(const struct facts *f, size_t i)
+{
+	size_t end = i;
+
+	while (end < f->f_waits && f->f_wait[end].kind == f->f_wait[i].kind &&
+	       f->f_wait[end].object == f->f_wait[i].object)
+		end++;
+	return end;
+}
+
 /* Returns the first of all waits for an object, and in *nr how many there are. */
 static const struct fact_wait *waits_for(const struct facts *f, unsigned kind,
 					 uint64_t object, size_t *nr)
 {
 	struct fact_wait key = { .kind = kind, .object = object, .from = -1 };
-	size_t from = 0, to = f->f_waits, end;
+	size_t from = 0, to = f->f_waits;
 
 	while (from < to) {
 		size_t m = from + (to - from) / 2;
@@ -300,10 +310,8 @@ static const struct fact_wait *waits_for(const struct facts *f, unsigned kind,
 		else
 			to = m;
 	}
-	for (end = from; end < f->f_waits && f->f_wait[end].kind == kind &&
-	     f->f_wait[end].object == object; end++)
-		;
-	*nr = end - from;
+	*nr = from < f->f_waits && f->f_wait[from].kind == kind &&
+		f->f_wait[from].object == object ? facts_waits_end(f, from) - from : 0;
 	return &f->f_wait[from];
 }
 

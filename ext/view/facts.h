@@ -93,6 +93,9 @@ static inline bool facts_waits(const struct fact_run *r)
 }
 double facts_wait_end(const struct facts *f, const struct fact_run *r);
 
+/* Returns where the waits end that are for the same object as wait number i. */
+size_t facts_waits_end(const struct facts *f, size_t i);
+
 /*
  * Returns whether an object has a holder. A semaphore is a lock only if those who wake
  * its waiters wait for it, too; else it counts events.

@@ -254,7 +254,7 @@ static bool see_turns(struct walk *w, struct walk_ring *l, double time,
 		      const struct uview_record *e)
 {
 	unsigned arg = walk_kind(e) == UVIEW_NOTE ? walk_arg(e) : UVIEW_NAMED;
-	struct walk_turns *u = &l->wl_turns[l->wl_takers - 1];
+	struct walk_turns *u;
 
 	if (arg == UVIEW_TURN && l->wl_takers < WALK_TAKERS) {
 		u = &l->wl_turns[l->wl_takers++];
@@ -266,6 +266,7 @@ static bool see_turns(struct walk *w, struct walk_ring *l, double time,
 	}
 	if (l->wl_takers == 0)
 		return arg >= UVIEW_TURN && arg <= UVIEW_TURN_LAST;
+	u = &l->wl_turns[l->wl_takers - 1];
 	if (arg == UVIEW_TURNS) {
 		u->wu_nr  = uview_turns_nr(e->ve_word[1]);
 		u->wu_ran = (double)uview_turns_ticks(e->ve_word[1]) *

@@ -246,9 +246,7 @@ static void lines(struct why *y)
 		struct line l;
 		char text[400];
 
-		for (end = i; end < f->f_waits && f->f_wait[end].kind == w->kind &&
-		     f->f_wait[end].object == w->object; )
-			end++;
+		end = facts_waits_end(f, i);
 		if (end - i <= FEW || !facts_is_lock(f, w->kind, w->object))
 			continue;
 		see_line(f, w, end - i, &l, false);
@@ -318,9 +316,7 @@ static size_t edges(const struct facts *f, struct edge *e)
 		const struct fact_wait *w = &f->f_wait[i];
 		uint64_t holder;
 
-		for (end = i; end < f->f_waits && f->f_wait[end].kind == w->kind &&
-		     f->f_wait[end].object == w->object; )
-			end++;
+		end = facts_waits_end(f, i);
 		holder = w->object != 0 ? holder_at_end(w, end - i) : 0;
 		for (j = i; j < end && holder != 0; j++)
 			if (f->f_wait[j].open && f->f_wait[j].holder != 0 &&

@@ -39,7 +39,7 @@ struct meanwhile {
 	double   runs;			/* of all */
 	double   taken;			/* the kernel gave the cpu to others */
 	uint64_t often_at;
-	unsigned often_f, longest_f;
+	unsigned often_f;
 };
 
 static void rival(struct meanwhile *m, uint64_t *at, double *nr,
@@ -81,10 +81,8 @@ static struct meanwhile see_meanwhile(const struct facts *f, const struct fact_r
 		m.busy += to - from;
 		m.runs += turns;
 		m.taken += facts_taken(x);
-		if (x->to - from > m.longest && x->turns_to <= 0) {
-			m.longest   = x->to - from;
-			m.longest_f = x->f;
-		}
+		if (x->to - from > m.longest && x->turns_to <= 0)
+			m.longest = x->to - from;
 		rival(&m, at, nr, x, turns);
 	}
 	return m;
@@ -100,13 +98,13 @@ struct verdict {
 	bool   is_so;
 };
 
-static const struct verdict *known(const struct verdict *v, const struct fact_run *r)
+static bool is_known(const struct verdict *v, const struct fact_run *r)
 {
 	double near = ALIKE * (r->from - r->could);
 
 	v += r->ring;
 	return v->from > 0 && r->could - v->could < near &&
-	       r->from - v->from < near && v->from - r->from < near ? v : NULL;
+	       r->from - v->from < near && v->from - r->from < near;
 }
 
 /* An index of runs. */
@@ -288,7 +286,7 @@ static void timers(struct why *y)
 
 		if (r->from - r->could <= LATE || r->from <= late.u_to)
 			continue;
-		if (known(last, r) == NULL)
+		if (!is_known(last, r))
 			last[r->ring] = (struct verdict){ r->could, r->from,
 				is_too_much(f, r) };
 		if (!last[r->ring].is_so) {
@@ -318,8 +316,8 @@ static void timers(struct why *y)
 		(void)why_add(y, WHY_TIMERS, share,
 			"Timers are late: half of all by more than %s, the latest (%s) by "
 			"%s. There is too much to run before them: mostly %s, %s at a "
-			"time, with up to %s threads ready. The "
-			"processors are busy %s of the time.", why_time(half_of(&due)),
+			"time, with up to %s threads ready. The processors are busy %s of "
+			"the time.", why_time(half_of(&due)),
 			facts_name(f, worst->f), why_time(worst->from - worst->could),
 			facts_name(f, other), why_time(mean),
 			why_nr((double)worst->ready + 1), why_percent(f->f_busy / f->f_all));
@@ -374,7 +372,7 @@ static void starved(struct why *y)
 
 		if (r->from <= time.u_to)
 			continue;		/* it adds nothing */
-		if (known(last, r) == NULL)
+		if (!is_known(last, r))
 			last[r->ring] = (struct verdict){ r->could, r->from,
 				is_starved(f, r) };
 		if (!last[r->ring].is_so)
@@ -412,7 +410,7 @@ struct pair {
 	uint64_t at, by;		/* at < by */
 	unsigned f, other;
 	bool     last;			/* who was woken */
-	double   nr, price, each;
+	double   nr, price;
 	double   from, to;		/* of one */
 	uint64_t thread;
 };

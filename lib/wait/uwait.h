@@ -664,11 +664,6 @@ static __inline__ void uwait_arrived(struct uwait *w)
 }
 
 /*
- * For modules that look on: ulist.h, uview.h, usim.h. Each adds itself once, before any
- * wait, and stays. Members may be NULL. What threads run is seen by another way:
- * uchain.h.
- */
-/*
  * A ring of values that anyone may read (relaxed, and laps with acquire): how many it
  * holds, where the first stands, below room, and how often that has come to 0: first is
  * stored before laps.
@@ -679,6 +674,11 @@ struct uwait_queue {
 	unsigned        uq_room;
 };
 
+/*
+ * For modules that look on: ulist.h, uview.h, usim.h. Each adds itself once, before any
+ * wait, and stays. Members may be NULL. What threads run is seen by another way:
+ * uchain.h.
+ */
 struct uwait_watch {
 	/* The caller, a thread or a native thread, has made w. */
 	void (*v_made)(const struct uwait *w);

@@ -88,6 +88,7 @@ int uview_save(const char *path)
 UPREEMPT_NEVER;
 
 #define LOG_DEFAULT	18	/* 2^18 records a ring: 4 MiB */
+#define NAPS		8	/* until one has slept */
 
 /* The program's. */
 
@@ -203,15 +204,23 @@ static int obey(const char *words)
 	return word == NO ? -ENOENT : word == -ENOENT ? 0 : word;
 }
 
-/* Asks the kernel for what some do not tell: it has slept, and has run before. */
+/*
+ * Asks the kernel for what some do not tell: it has slept, and has run before. A nap
+ * may be over before it has slept.
+ */
 static bool knows_cpu(void)
 {
 	const struct timespec nap = { 0, 20000 };
 	struct uview_cpu was = { 0 }, now = { 0 };
+	int naps = NAPS;
 
-	if (!uview_cpu_ask(&was) || nanosleep(&nap, NULL) != 0)
+	if (!uview_cpu_ask(&was))
 		return false;
-	return uview_cpu_ask(&now) && now.c_sleeps > was.c_sleeps && now.c_ran > 0;
+	do {
+		if (nanosleep(&nap, NULL) != 0 || !uview_cpu_ask(&now))
+			return false;
+	} while (now.c_sleeps <= was.c_sleeps && --naps > 0);
+	return naps > 0 && now.c_ran > 0;
 }
 
 static int start(void)

@@ -404,9 +404,9 @@ static inline void idle_see(struct uview_view *v, uint64_t now)
 /* Does each DUE what need not be done at each switch. */
 static NOINLINE void due(struct uview_tap *a, uint64_t time)
 {
-	if (time > a->a_clock_due)
-		uview_clock_put(a);
 	uview_queues_look(a, time);
+	if (time > a->a_clock_due)	/* behind what has this time */
+		uview_clock_put(a);
 	a->a_timed = true;
 	a->a_due = time + DUE * long_run();
 }

@@ -548,7 +548,7 @@ static void see_off(struct walk *w, const struct walk_run *r)
 		 (spun_off < 0 || part < spun_off))
 		spun_off = part;
 	if (!(w->w_copy->vf_flags & UVIEW_KNOWS_CPU))
-		slept_off = 1;
+		slept_off = 1, spun_off = 0;
 }
 
 /* A channel at which no thread waits is looked at, and has its variable's name. */

@@ -112,7 +112,7 @@ broken 'ring: the index is added in 32 bits' wrap lib/wait/uchan_inside.h \
 broken 'ring: a value behind the end' wrap lib/wait/uchan_inside.h \
 	's/uchan_ring_at(c, c->ch_count < after ?/uchan_ring_at(c, c->ch_count <= after ?/'
 broken 'ring: the head goes on behind the end' wrap lib/wait/uchan_inside.h \
-	's/if (++c->ch_head == c->ch_room)/if (++c->ch_head > c->ch_room)/'
+	's/if (c->ch_head + 1 != c->ch_room)/if (c->ch_head != c->ch_room)/'
 broken 'ring: a wait that begins at the wrap overtakes' wrap lib/proc/uproc.h \
 	's/return q->q_head == q->q_tail;/return q->q_head >= q->q_tail;/'
 broken 'a pool of too many workers' wrap lib/wait/uwork.c \

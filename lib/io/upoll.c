@@ -436,10 +436,7 @@ int upoll_enter(utime_ns until)
 		return -EINVAL;
 	if (u == NULL)
 		return 0;
-	if (is_canceled(u))
-		return -ECANCELED;
-	if (++calls % IN_A_ROW != 0 && (calls % ASK != 0 || !is_late(u)))
-		return 0;
-	(void)uwait_give_way();		/* or, without memory, next time */
+	if (++calls % IN_A_ROW == 0 || (calls % ASK == 0 && is_late(u)))
+		(void)uwait_give_way();	/* or, without memory, next time */
 	return is_canceled(ustack_self()) ? -ECANCELED : 0;
 }

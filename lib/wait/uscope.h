@@ -43,7 +43,8 @@
  * around it. It stays so until its end: each wait of this library in it
  * returns -ECANCELED, the wait in progress and all later waits, unless what it
  * waits for is there already. Nothing that was received or granted is lost:
- * then the wait returns 0. uscope_end() itself always waits for the threads.
+ * then the wait returns 0. uscope_end() itself always waits for the threads. A thread
+ * that calls on and on lets others run after some such waits, but takes all the cpu.
  *
  * Nothing is killed. A thread that does not wait asks u_canceled(). rr_wait()
  * and its like are not cancelled, but u_wait_until(UNEVER) and rr_join() are.

@@ -42,7 +42,7 @@
  *	-EOVERFLOW	the count would be above USYNC_MOST
  *
  * IN A CANCELLED SCOPE a wait for a lock that is taken returns -ECANCELED at
- * once, each time. So a loop around it never ends, and holds its processor.
+ * once, each time. So a loop around it computes until the lock is free.
  * Return the error, or, for a lock that clean-up must have, begin a shield:
  *
  *	struct uscope *shield;

@@ -102,6 +102,7 @@
 
 #define SIZE_MOST	(UWAIT_UNIT * 65535u)
 #define PAUSE		50000L	/* ns */
+#define REFUSED_MOST	64	/* waits that do not begin, before a thread gives way */
 #define FROM_MALLOC	1	/* in w_flags: else it is from s_alloc() */
 #define LIMITED		4	/* a deadline or a scope may end it */
 /*
@@ -657,11 +658,26 @@ static int block_sure(struct uwait *w)
 #define block	block_sure
 #endif
 
+static __thread unsigned refused;	/* waits that have not begun */
+
+/*
+ * Ends a wait that has not begun. A loop may wait again and again in a cancelled scope:
+ * now and then the others run, among them who would end it.
+ */
+static NOINLINE int refuse(struct uwait *w)
+{
+	int rc = ended(w);
+
+	if (++refused % REFUSED_MOST == 0)
+		(void)uwait_give_way();
+	return rc;
+}
+
 int uwait_for(struct uwait *w, utime_ns until)
 {
 	if (w->w_stack == NULL)
 		return wait_natively(w, until);
-	return prepare(w, until) ? block(w) : ended(w);
+	return prepare(w, until) ? block(w) : refuse(w);
 }
 
 /*

@@ -6,16 +6,19 @@
 /*
  * Under virtual time, and a part in real time. Results of the end: the first
  * error, which cancels the siblings; the deadline; a cancellation; 0. Scopes
- * nest, a cancellation goes down and not up, and stays. A shield keeps it off
- * until its time is over. Nothing that an event gives is lost. Native threads
- * cancel. Misuse has a defined result. Random programs do what a model says,
- * which asks the scopes around each time, and has no lists.
+ * nest, a cancellation goes down and not up, and stays; also for a thread that waits
+ * on and on, beside which others run. A shield keeps it off until its time is over.
+ * Nothing that an event gives is lost. Native threads cancel. Misuse has a defined
+ * result. Random programs do what a model says, which asks the scopes around each
+ * time, and has no lists.
  */
 #include "either.h"
+#include "uio.h"
 #include "uscope.h"
 #include "uthread.h"
 
 static long ended, begun, got;
+static int quiet[2];		/* a pipe */
 
 /* Runs f in a thread of its own, on p processors. */
 static void alone(int p, void (*f)(void *))
@@ -42,6 +45,30 @@ static int waits(void *arg)
 	CHECK_IS(u_wait_until(UNEVER), -ECANCELED);
 	add(&ended, 1);
 	return (int)(intptr_t)arg;
+}
+
+/* Waits on and on, though its scope is cancelled. */
+static int is_deaf(void *arg)
+{
+	utime_ns until;
+
+	add(&begun, 1);
+	while (get(&ended) == 0) {
+		until = uafter(UTIME_S);
+		CHECK((arg != NULL ? u_wait_fd(quiet[0], UREAD, until) :
+		       u_sleep(until)) == -ECANCELED);
+	}
+	return 0;
+}
+
+static void ends_deaf(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 10; i++)
+		CHECK_IS(u_sleep(UNOW), 0);
+	set(&ended, 1);
 }
 
 static int returns(void *arg)
@@ -137,6 +164,21 @@ static void ends_late(void *arg)
 {
 	CHECK_IS(u_sleep((utime_ns)(intptr_t)arg), 0);
 	add(&ended, 1);
+}
+
+/* Threads that do not listen do not keep others from running. */
+static void deaf(void *arg)
+{
+	struct uscope *s = scope(UNEVER);
+
+	(void)arg;
+	go(s, is_deaf, 0);
+	go(s, is_deaf, 1);
+	while (get(&begun) < 2)
+		CHECK_IS(u_sleep(UNOW), 0);
+	make(0, ends_deaf, NULL);
+	uscope_cancel(s);
+	CHECK_IS(end(s), -ECANCELED);
 }
 
 static void join_of_sched(void *arg)
@@ -962,6 +1004,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "in real time: %s\n", text);
 		return 1;
 	}
+	CHECK_IS(pipe(quiet), 0);
 	utime_virtual(check_seed % 4 != 0 ? check_seed : 0);
 	misuse();
 	for (p = 1; p <= 2; p++) {
@@ -969,6 +1012,8 @@ int main(int argc, char **argv)
 		alone(p, plain);
 		doing("results");
 		alone(p, results);
+		doing("deaf");
+		alone(p, deaf);
 		doing("join");
 		alone(p, join_of_sched);
 		doing("tree");

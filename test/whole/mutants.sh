@@ -322,6 +322,8 @@ broken 'objects: the first hold is given back' hard:object lib/debug/uobject.h \
 	's/^	for (; i < hs->hs_nr; i++) {/	for (i = 0; i < hs->hs_nr; i++) {/'
 
 # Scopes with equal deadlines.
+broken 'scopes: a refused wait never gives way' scope lib/wait/uwait.c \
+	's/++refused % REFUSED_MOST == 0/false/'
 broken 'scopes: an equal deadline has not passed' scope lib/wait/uscope.c \
 	's/s->sc_until <= passed/s->sc_until < passed/'
 broken 'scopes: a deadline passes for no scope inside' scope lib/wait/uscope.c \

@@ -17,6 +17,10 @@
  *	return usched_main(userve, &server);
  *	rc = uscope_go(s, userve, &server);
  *
+ * or until a signal comes, with the result 0 (usignal.h):
+ *
+ *	rc = usignal_until(SIGTERM, userve, &server);
+ *
  * BACK-PRESSURE. While sv_limit connections are open, no more are accepted.
  * Others wait in the backlog of the listener, and then their clients wait. So
  * they do if the system has no descriptors or no memory left (EMFILE, ENFILE,

@@ -16,6 +16,10 @@
  *		configure();
  *	shut_down();
  *
+ * or, where a signal only ends something, such as a server (userve.h):
+ *
+ *	rc = usignal_until(SIGTERM, userve, &server);
+ *
  * Each signal that the process gets while it is watched is returned once, by a
  * single usignal_wait(). Any number of threads may wait, of any schedulers. No
  * order is kept between different signals, but none starves another. The kernel
@@ -73,6 +77,21 @@ int usignal_unwatch(int signo);
  * negative.
  */
 int usignal_wait(utime_ns until);
+
+/*
+ * Runs f(arg), as a thread does it: the caller calls it, in a scope (uscope.h)
+ * that the signal cancels. So waits in f return -ECANCELED then, and userve()
+ * stops as its header says. Returns the result of f; 0, if that is -ECANCELED as
+ * the signal has come. The next signal ends the process, if f has not returned
+ * before. Several callers may name the same signal, which ends what each runs.
+ *
+ * Meanwhile a handler, or usignal_watch(), of the program gets no such signal.
+ * What was before is restored when the last caller's f has returned, and in the
+ * child of fork(). Threads only, whose dispatcher has s_make. f is not called:
+ * -EINVAL: there is no such signal, or it cannot be caught; -ENOMEM, -EMFILE,
+ * -ENFILE, -ENOSYS, -EAGAIN, -ECANCELED as uscope_go().
+ */
+int usignal_until(int signo, int (*f)(void *arg), void *arg);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,20 @@
  * stops the processor until the child has executed its program. A child runs on
  * the cpus of the native thread that has made it: see uproc_pinning().
  *
+ * WHAT A PROGRAM GETS that a thread starts by posix_spawn(), system(), popen(),
+ * or fork() and exec(). No descriptor of this library: exec closes them all, and
+ * those that u_listen_*(), u_dial_*(), userve() and u_recv_fd() make. u_open() and
+ * u_accept() do as their flags say. No handler: a signal that is watched has
+ * its default. The mask of the native thread: nothing is
+ * blocked but what the program has blocked, and with USCHED_LIST=signal the signal of
+ * the list. In ucall() all signals are, so there SIGTERM would never end the
+ * child. Give it an empty mask:
+ *
+ *	posix_spawnattr_setsigmask(&a, &none);
+ *	posix_spawnattr_setflags(&a, POSIX_SPAWN_SETSIGMASK);
+ *
+ * or call pthread_sigmask(SIG_SETMASK, &none, &old) around fork() or system().
+ *
  * Other children are left alone, so a library may start and await children of
  * its own. No signal is used.
  */

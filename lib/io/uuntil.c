@@ -19,7 +19,7 @@
  * of the callers runs. So the child gets what was before.
  *
  * REJECTED: usignal_wait() by the waiter. It would take other signals from
- * those who wait for them, and a signal that one waiter takes ends one server.
+ * those who wait for them, and a signal that a waiter has taken ends no other server.
  */
 
 #if !defined(_GNU_SOURCE)

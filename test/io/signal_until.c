@@ -7,8 +7,8 @@
  * answer for the first, the second has asked, and waits in the backlog for a place,
  * and the third asks nothing. Two have their answers, the third is cancelled
  * after the time of grace, newcomers are refused, and the status is 0. A second
- * SIGTERM ends a process that does not come to its end. What a signal did before
- * it does again: for the process, and in the child of fork(). A signal ends two
+ * SIGTERM ends a process that does not come to its end. The effect that the
+ * signal had before comes back: for the process, and in the child of fork(). A signal ends two
  * servers, on two processors. Results of the function, and cancellations of
  * others, stay what they are.
  */

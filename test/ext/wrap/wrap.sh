@@ -3,8 +3,9 @@
 # wrap.sh: other people's code that blocks, blocks only the thread that calls.
 # Each call that has a hook does so (blocking/plain.c), in each form of the hooks:
 # in the program, by --wrap, static, by LD_PRELOAD. So do the unmodified
-# libraries libcurl, hiredis with a Redis, libpq with a PostgreSQL, and OpenSSL.
-# Without hooks these programs hang. What does not work is in blocking/limits.c, and
+# libraries libcurl, hiredis with a Redis, libpq with a PostgreSQL, OpenSSL, and, with
+# a server of a few lines, libldap, c-ares, libmosquitto and libmariadb. Without
+# hooks these programs hang. libpng jumps out of a call-back that has waited. What does not work is in blocking/limits.c, and
 # in the end of this script.
 #
 # CC is the compiler, CFLAGS are more options for it. A library or a server that
@@ -37,6 +38,21 @@ main() {
 	fi
 	if has hiredis/hiredis.h -lhiredis libhiredis-dev && redis; then
 		library redis -lhiredis 16 "$dir/redis.sock"
+	fi
+	if has ldap.h '-lldap -llber' libldap-dev; then
+		small ldap '-lldap -llber'
+		try 'ldap hangs, if its first call is made by a thread' \
+			hangs ldap late "$dir/plain/uwrap.o" -lldap -llber
+	fi
+	! has ares.h -lcares libc-ares-dev || small ares -lcares
+	! has mosquitto.h -lmosquitto libmosquitto-dev ||
+		small mosquitto -lmosquitto
+	! has mariadb/mysql.h -lmariadb libmariadb-dev || small mariadb -lmariadb
+	if has png.h -lpng libpng-dev; then
+		for sched in RR LL WS; do
+			try "png, $sched" run plain $sched png "-lpng $fortified"
+		done
+		try 'png, hard mode' run hard RR png -lpng
 	fi
 	pq_flags
 	if has libpq-fe.h "$pq" libpq-dev && postgres; then
@@ -182,6 +198,16 @@ library() { # program, libraries, NR in the hard mode, arguments ...
 	try "$name, hard mode" run hard RR $name "$libraries" "$@"
 	unset NR
 	try "$name hangs without hooks" hangs $name "${1:-}" $libraries
+}
+
+# Runs a program of test/ext/wrap/blocking that has its server (server.h).
+small() { # program, libraries
+	name=$1 libraries=$2
+	try "$name" run plain RR $name "$libraries"
+	export NR=16
+	try "$name, hard mode" run hard RR $name "$libraries"
+	unset NR
+	try "$name hangs without hooks" hangs $name '' $libraries
 }
 
 # OpenSSL in a static program.

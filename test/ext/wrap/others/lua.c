@@ -2,7 +2,8 @@
 /*
  * lua: hundreds of threads each run a Lua of their own, whose count hook blocks
  * wherever the script is: in pcall(), in coroutines, in functions that C
- * functions call. Each thread gets the same result as without threads.
+ * functions call. So does a C function, which then raises an error. Each
+ * thread gets the same result as without threads.
  */
 
 /*
@@ -63,6 +64,13 @@ static const char script[] =
 "note(why.code)\n"
 "ok, why = pcall(function() return nil + 1 end)\n"
 "note(ok)\n"
+"for i = 1, 6 do			-- a C function waits, and raises an error\n"
+"	ok, why = pcall(wait, i % 2 == 1)\n"
+"	note(why)\n"
+"end\n"
+"ok, why = pcall(string.gsub, 'abc', '%a', function(c) wait(c == 'c') end)\n"
+"note(why)\n"
+"note(ok)\n"
 "where = 2				-- strings\n"
 "local s = ''\n"
 "for i = 1, 60 do\n"
@@ -105,6 +113,15 @@ static const char script[] =
 "note(select(2, coroutine.resume(co, seed % 10)))\n"
 "note(select(2, coroutine.resume(co, 20)))\n"
 "note(coroutine.status(co))\n"
+"co = coroutine.wrap(function()		-- in a coroutine, too\n"
+"	for i = 1, 4 do\n"
+"		local ok, why = pcall(wait, i % 2 == 1)\n"
+"		coroutine.yield(why)\n"
+"	end\n"
+"	wait(true)\n"
+"end)\n"
+"for i = 1, 4 do note(co()) end\n"
+"note(select(2, pcall(co)))\n"
 "where = 6				-- C frames, one in the other\n"
 "local function deep(n)\n"
 "	if n == 0 then risky(30) end\n"
@@ -142,6 +159,16 @@ static void hook(lua_State *lua, lua_Debug *event)
 	others_block();
 }
 
+/* wait(raise): by longjmp() out of a C function that has waited. */
+static int waits(lua_State *lua)
+{
+	others_block();
+	if (lua_toboolean(lua, 1))
+		return luaL_error(lua, "waited");
+	lua_pushinteger(lua, 7);
+	return 1;
+}
+
 /* Lua calls this if no pcall() catches an error. */
 static int panic(lua_State *lua)
 {
@@ -159,6 +186,8 @@ static void work(struct other *o)
 	CHECK(lua != NULL);
 	lua_atpanic(lua, panic);
 	luaL_openlibs(lua);
+	lua_pushcfunction(lua, waits);
+	lua_setglobal(lua, "wait");
 	lua_sethook(lua, hook, LUA_MASKCOUNT, PERIOD);
 	rc = luaL_loadstring(lua, script);
 	if (rc == 0) {

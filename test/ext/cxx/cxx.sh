@@ -4,7 +4,8 @@
 # ucxx is linked: on a dispatcher alone and under rr, ll and ws, with lanes,
 # without, with the portable switch, in the hard mode. Without ucxx they get
 # each other's exceptions; the hard mode reports that, and nothing else.
-# Programs with ugen.hpp and usched.hpp need no ucxx. CC and CXX choose the
+# Programs with ugen.hpp and usched.hpp need no ucxx, nor do those that only throw
+# and catch, lock, and have thread_local variables (cxx_std). CC and CXX choose the
 # compilers. All C++ compilers and libraries that are installed are tried.
 
 cd "$(dirname "$0")/../../.." || exit 1
@@ -56,8 +57,8 @@ with_ucxx() { # flags
 	verdict "$cxx $lib $1: with ucxx"
 }
 
-headers() { # flags, schedulers
-	for source in cxx_gen cxx_usched; do
+headers() { # flags, schedulers, sources
+	for source in ${3:-cxx_gen cxx_usched}; do
 		for s in $2; do
 			program $source "-Werror $1 -D$s" && run $source
 			verdict "$cxx $lib $1 $s: $source"
@@ -69,6 +70,7 @@ headers() { # flags, schedulers
 all() {
 	library "-O2" && with_ucxx "-O2"
 	headers "-O2" "RR WS"
+	headers "-O2" WS cxx_std
 	program without "-O2 -DRR" && ! run without
 	verdict "$cxx $lib: without ucxx exceptions should mix"
 	library "-O2 -DUSCHED_PORTABLE" && with_ucxx "-O2 -DUSCHED_PORTABLE"
@@ -76,6 +78,7 @@ all() {
 	library "-O1 -DUSCHED_HARD" && with_ucxx "-O1 -DUSCHED_HARD"
 	export USCHED_DEBUG=evict=always,poison,fault
 	headers "-O1 -DUSCHED_HARD" "RR WS"
+	headers "-O1 -DUSCHED_HARD" RR cxx_std
 	unset USCHED_DEBUG
 	program without "-O1 -DUSCHED_HARD -DRR" &&
 		dies without swaps "blocks in a catch handler"

@@ -114,6 +114,8 @@ cxx() {
 	#include <cstdio>
 	#include <future>
 	#include <mutex>
+	#include <stdexcept>
+	#include <string>
 	#include <thread>
 	#include <vector>
 	extern "C" void *usched_self_is_here(void);
@@ -132,8 +134,72 @@ cxx() {
 		more.notify_all();
 		more.wait(l, [] { return came == 100; });
 	}
+	static void rest()
+	{
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+	}
+	template <class F> static void ten(F f)
+	{
+		std::vector<std::thread> all;
+		for (int i = 0; i < 10; i++)
+			all.emplace_back(f, i);
+		for (auto &t : all)
+			t.join();
+	}
+	static int made, sum, kept;
+	static std::once_flag once;
+	static void make_one(int)	// it waits, as all that come meanwhile
+	{
+		std::call_once(once, [] { rest(); made++; });
+		std::lock_guard<std::mutex> l(lock);
+		int was = sum;
+		rest();			// with the lock
+		sum = was + made;
+	}
+	static void fail(int nr)	// waits in its handlers
+	{
+		auto text = std::to_string(nr);
+		try {
+			rest();
+			throw std::runtime_error(text);
+		} catch (const std::exception &) {
+			rest();
+			try {
+				throw;
+			} catch (const std::exception &e) {
+				rest();
+				std::lock_guard<std::mutex> l(lock);
+				kept += text == e.what() &&
+					std::uncaught_exceptions() == 0;
+			}
+		}
+	}
+	static const char *promised()
+	{
+		std::promise<int> p;
+		auto f = p.get_future();
+		bool late = f.wait_for(std::chrono::milliseconds(1)) ==
+			std::future_status::timeout;
+		std::thread t([&] {
+			try {
+				rest();
+				throw std::runtime_error("p");
+			} catch (...) {
+				p.set_exception(std::current_exception());
+			}
+		});
+		t.join();
+		try {
+			return f.get() == 0 ? "no" : "none";
+		} catch (const std::runtime_error &e) {
+			return late && e.what() == std::string("p") ? "thrown" : "?";
+		}
+	}
 	int main()
 	{
+		ten(make_one);
+		ten(fail);
+		std::printf("%d %d %d %s ", made, sum, kept, promised());
 		std::vector<std::thread> all;
 		for (int i = 0; i < 100; i++)
 			all.emplace_back(come);
@@ -154,12 +220,15 @@ cxx() {
 		g++ -O1 -c "$dir/threads.cc" -o "$dir/threads.o" &&
 		g++ -nostdlib -r @ext/posix/pthread.flags "$dir/threads.o" \
 			-l:libstdc++.a -o "$dir/all.o" &&
-		g++ "$dir/all.o" "$dir/here.o" "$dir"/plain/library/*.o \
-			-Wl,--wrap=main -nodefaultlibs -lm -lgcc_eh -lgcc -lc \
+		g++ -O1 $includes -c ext/cxx/ucxx.cc -o "$dir/ucxx.o" &&
+		g++ "$dir/all.o" "$dir/here.o" "$dir/ucxx.o" \
+			"$dir"/plain/library/*.o -Wl,--wrap=main,--wrap=ustack_block \
+			-Wl,--wrap=ustack_abort,--wrap=usched_run -nodefaultlibs -lm -lgcc_eh -lgcc -lc \
 			-pthread -o "$dir/threads" || return 1
 	for USCHED in rr ws:2; do
 		export USCHED
-		[ "$(timeout 60 "$dir/threads")" = '100 100 7' ] || return 1
+		[ "$(timeout 60 "$dir/threads")" = '1 10 10 thrown 100 100 7' ] ||
+			return 1
 	done
 }
 

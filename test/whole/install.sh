@@ -8,7 +8,8 @@
 # pthread face runs a program as it is. DESTDIR and LIBDIR are honoured; uninstall
 # takes away what install put, and nothing else. A program linked in the tree
 # runs there. A plugin with the shared library, in a thread of a program that has
-# the static library, is told that there are two copies; one copy for both works.
+# the static library, is told that there are two copies; one copy for both works, as
+# doc/plugins.md has it.
 # A plugin that is loaded and unloaded many times leaves nothing behind.
 # With the flags of make flags and of usched.pc a frame that is larger than the guard
 # ends the program with a message.
@@ -16,6 +17,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . test/run/layout
 . test/run/count
+. test/run/blocks
 cc=${CC:-cc} make=${MAKE:-make}
 
 usr=$dir/usr lib=$dir/usr/lib/here
@@ -281,6 +283,24 @@ copies() {
 	try 'copies: one line' [ "$(wc -l <"$dir/said")" = 1 ]
 	try 'copies: one' silent run one "$dir/plugin.so" thread
 	try 'copies: shared' silent run shared "$dir/plugin.so" thread
+}
+
+# The commands of doc/plugins.md print what stands there.
+plugins() {
+	have pkg-config || skip 'plugins: no pkg-config (package pkgconf)' || return
+	mkdir "$dir/plugins" && tool "$dir/plugins/cc" "$cc -Wall -Werror" &&
+		blocks_save doc/plugins.md "$dir/plugins" "$dir/plugins"
+	for n in 1 2; do
+		[ -e "$dir/plugins/$n.sh" ] || continue
+		try "doc/plugins.md, step $n" plugin $n
+	done
+}
+
+plugin() { # step
+	(cd "$dir/plugins" && PATH=$dir/plugins:$PATH LD_LIBRARY_PATH=$lib \
+		PKG_CONFIG_PATH=$lib/pkgconfig run_commands $1.sh >got 2>&1)
+	cat "$dir/plugins/got"
+	diff "$dir/plugins/$1.out" "$dir/plugins/got"
 }
 
 # A plugin with the library is loaded many times: each unload gives back all keys
@@ -555,6 +575,7 @@ case $cc in
 	simulation
 	in_tree
 	copies
+	plugins
 	reloads ;;
 esac
 

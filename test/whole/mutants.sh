@@ -337,6 +337,19 @@ broken 'scopes: a shield has a deadline of its own' scope lib/wait/uscope.c \
 broken 'scopes: a deadline behind that around it has a timer' scope \
 	lib/wait/uscope.c 's/return until < around ? deadline_start/return until >= around ? deadline_start/'
 
+# What a signal ends.
+broken 'signals: a second does not end the process' signal_until lib/io/uuntil.c \
+	's/ | SA_RESETHAND//' full
+broken 'signals: what was before is not restored' signal_until lib/io/uuntil.c \
+	'/^static void restore/,/^}/s/now.sa_handler == handler/0/
+	/^static void restore/,/^}/s/now.sa_handler == SIG_DFL/0/'
+broken 'signals: the child of fork() keeps the handler' signal_until lib/io/uuntil.c \
+	'/^static void in_child/,/^}/s/restore(i);/;/'
+broken 'signals: a waiter that sees the signal takes it' signal_until lib/io/uuntil.c \
+	's,^	u->un_result = u_wait_fd.*,&\n\tlong l; u_read(u->un_bell\, \&l\, sizeof l\, UNOW);,' full
+broken 'signals: the result is that of the cancelled function' signal_until \
+	lib/io/uuntil.c 's/rc == -ECANCELED ? u->un_result : rc/rc/'
+
 # Conditions over read-write locks.
 broken 'conditions: a reader waits for a write' sync_model lib/wait/ucond.c \
 	'/^int ucond_wait_rw/,/^}/s/writes = .*;/writes = 1;/'

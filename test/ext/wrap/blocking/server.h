@@ -5,11 +5,11 @@
 #define SERVER_H
 
 /*
- * The test has a client, which returns when it has its answer; a server, which
- * speaks as much of the protocol as this client needs, and calls meet() before
- * its first answer; and an impatient client, whose library gives up while its
- * server is silent. All threads run on one processor of rr, so a call that
- * stops it, or a lock that is held over such a call, stops all.
+ * The test has a client, which returns when it has its answer. Its server speaks as
+ * much of the protocol as this client needs, and calls meet() before its first
+ * answer. An impatient client has a library that gives up, while its server is
+ * silent. All threads run on one processor of rr. So a call that
+ * stops it stops all, and so does a native lock that is held over a wait.
  */
 
 #include "either.h"

@@ -346,7 +346,7 @@ broken 'signals: what was before is not restored' signal_until lib/io/uuntil.c \
 broken 'signals: the child of fork() keeps the handler' signal_until lib/io/uuntil.c \
 	'/^static void in_child/,/^}/s/restore(i);/;/'
 broken 'signals: a waiter that sees the signal takes it' signal_until lib/io/uuntil.c \
-	's,^	u->un_result = u_wait_fd.*,&\n\tlong l; u_read(u->un_bell\, \&l\, sizeof l\, UNOW);,' full
+	'/^	u->un_result = /a { long l; u_read(u->un_bell, &l, 8, UNOW); }' full
 broken 'signals: the result is that of the cancelled function' signal_until \
 	lib/io/uuntil.c 's/rc == -ECANCELED ? u->un_result : rc/rc/'
 

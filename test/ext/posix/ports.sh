@@ -192,7 +192,8 @@ cxx() {
 		try {
 			return f.get() == 0 ? "no" : "none";
 		} catch (const std::runtime_error &e) {
-			return late && e.what() == std::string("p") ? "thrown" : "?";
+			return late && e.what() == std::string("p") ?
+				"thrown" : "?";
 		}
 	}
 	int main()
@@ -223,7 +224,8 @@ cxx() {
 		g++ -O1 $includes -c ext/cxx/ucxx.cc -o "$dir/ucxx.o" &&
 		g++ "$dir/all.o" "$dir/here.o" "$dir/ucxx.o" \
 			"$dir"/plain/library/*.o -Wl,--wrap=main,--wrap=ustack_block \
-			-Wl,--wrap=ustack_abort,--wrap=usched_run -nodefaultlibs -lm -lgcc_eh -lgcc -lc \
+			-Wl,--wrap=ustack_abort,--wrap=usched_run \
+			-nodefaultlibs -lm -lgcc_eh -lgcc -lc \
 			-pthread -o "$dir/threads" || return 1
 	for USCHED in rr ws:2; do
 		export USCHED

@@ -5,8 +5,8 @@
 # in the program, by --wrap, static, by LD_PRELOAD. So do the unmodified
 # libraries libcurl, hiredis with a Redis, libpq with a PostgreSQL, OpenSSL, and, with
 # a server of a few lines, libldap, c-ares, libmosquitto and libmariadb. Without
-# hooks these programs hang. libpng jumps out of a call-back that has waited. What does not work is in blocking/limits.c, and
-# in the end of this script.
+# hooks these programs hang. libpng jumps out of a call-back that has waited. What
+# does not work is in blocking/limits.c, and in the end of this script.
 #
 # CC is the compiler, CFLAGS are more options for it. A library or a server that
 # is not installed is skipped, with its Debian package.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libldap, unmodified, over TCP. Its first call of all asks for the name of the
- * host, with a native lock: in threads, the second thread of a processor
- * would stop it at that lock, and no thread would go on. So main() makes a first call. With the argument
- * "late" it does not, and the program hangs, as ext/wrap/README.md says.
+ * host, with a native lock: in threads, the second thread of a processor would
+ * stop it at that lock, and no thread would go on. So main() makes a first call.
+ * With the argument "late" it does not, and the program hangs, as
+ * ext/wrap/README.md says.
  */
 #include "server.h"
 #include <ldap.h>

@@ -379,6 +379,9 @@ int              sim_signal_watch(struct sim_boot *b, int signo);
 int              sim_signal_unwatch(struct sim_boot *b, int signo);
 int              sim_signal_wait(struct sim_boot *b, utime_ns until);
 
+/* Waits until a watched signal has come, leaves it to others, and ends the watch. */
+int              sim_signal_await(struct sim_boot *b, int signo);
+
 /* sseal.c */
 
 void             sim_seal(void);

@@ -270,6 +270,18 @@ int sim_signal_wait(struct sim_boot *b, utime_ns until)
 	return rc;
 }
 
+int sim_signal_await(struct sim_boot *b, int signo)
+{
+	int rc;
+
+	while (signals_of(b)->g_came[signo] == 0) {
+		rc = sim_wait(b, NULL, UNEVER);
+		if (rc != 0 && rc != -EINTR && rc != -ERESTART)
+			return rc;
+	}
+	return sim_signal_unwatch(b, signo);
+}
+
 /* Actions. */
 
 NAME(int, sigaction, (int signo, const struct sigaction *a, struct sigaction *old))

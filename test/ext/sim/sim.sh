@@ -57,7 +57,7 @@ kind() { # KIND, flags, compiler
 	else
 		objects "$1" "$2" "$3" usched.c $(where uhard.c rr.c $waits uscope.c \
 			uthread.c $syncs $chans uproc.c umem.c ucall.c uwork.c \
-			usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c)
+			usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c uuntil.c)
 	fi && ar rcs "$dir/$1/lib.a" "$dir/$1"/*.o
 }
 

@@ -466,6 +466,17 @@ static void lingers(void)
 	close(listener);
 }
 
+static int sleeps_long(void *unused)
+{
+	(void)unused;
+	return u_sleep(uafter(100 * UTIME_S));
+}
+
+static int sleeps_not(void *unused)
+{
+	return unused == NULL ? 3 : 0;
+}
+
 static int signals(void *unused)
 {
 	utime_ns start = usim_time();
@@ -494,6 +505,12 @@ static int signals(void *unused)
 	USIM_CHECK(usignal_wait(UNEVER) == SIGHUP);
 	USIM_CHECK(usim_time() == start + 65 * UTIME_MS);
 	USIM_CHECK(usignal_unwatch(SIGHUP) == 0);
+	later_kill(SIGHUP);
+	USIM_CHECK(usignal_until(SIGHUP, sleeps_long, NULL) == 0);
+	USIM_CHECK(usim_time() == start + 85 * UTIME_MS);
+	USIM_CHECK(usignal_until(SIGHUP, sleeps_not, NULL) == 3);
+	USIM_CHECK(usignal_until(SIGKILL, sleeps_not, NULL) == -EINVAL);
+	USIM_CHECK(usignal_wait(UNOW) == -EINVAL);
 	USIM_CHECK(kill(getpid() + 1, 0) == -1 && errno == ESRCH);
 	return 0;
 }

@@ -61,7 +61,8 @@ static void run_clients(void *arg)
 	server.sv_fd = u_listen_tcp("127.0.0.1", 0, 0, 0);
 	if (port == 0)
 		port = u_port(server.sv_fd);
-	CHECK(silent >= 0 && port > 0 && uscope_begin(&s, UNEVER) == 0);
+	CHECK(silent >= 0 && port > 0);
+	CHECK_IS(uscope_begin(&s, UNEVER), 0);
 	CHECK_IS(uscope_go(s, userve, &server), 0);
 	CHECK_IS(uscope_begin(&clients, UNEVER), 0);
 	for (i = 0; i < nr; i++)

@@ -31,7 +31,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 NAV = [("Guide", "doc/guide.md"), ("Functions", "doc/api.md"),
        ("Servers", "doc/servers.md"), ("Examples", "examples/README.md"),
        ("Recorder", "doc/view.md"), ("Simulator", "doc/sim.md"),
-       ("Build", "doc/embed.md"),
+       ("Build", "doc/embed.md"), ("Plugins", "doc/plugins.md"),
        ("From pthreads", "doc/from-pthreads.md"), ("Go", "doc/from-go.md"),
        ("libuv", "doc/from-libuv.md"), ("Tested", "doc/tested.md"),
        ("Changes", "CHANGELOG.md")]

@@ -252,6 +252,7 @@ int main(int argc, char **argv)
 	if (argc == 4 && strcmp(argv[1], "--again") == 0)
 		return again(argv[2], argv[3]);
 	check_start(argc, argv);
+	check_forks();
 	if (readlink(self, path, sizeof path - 1) <= 0)
 		check_skip("no /proc/self/exe");
 	name = path;

@@ -261,6 +261,7 @@ int main(int argc, char **argv)
 	struct sigaction mine = { .sa_handler = on_signal };
 
 	check_start(argc, argv);
+	check_forks();
 	ends_a_server();
 	ends_a_process();
 	CHECK_IS(sigaction(SIGUSR1, &mine, NULL), 0);

@@ -177,6 +177,7 @@
  *	core/private.h    private lanes
  *	core/law.h        moves some slices early, to find who uses them
  *	core/guard.h      says why a thread has touched what is not there
+ *	core/openmp.h     no wait within a region of OpenMP
  *	core/memory.h     mapping of lanes
  *	core/leave.h      longjmp() out of a run; hooks, call-backs of modules
  *	core/prepared.h   threads that the scheduler has prepared
@@ -355,6 +356,7 @@ static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 #include "core/private.h"
 #include "core/law.h"
 #include "core/guard.h"
+#include "core/openmp.h"
 
 /*
  * THE LANE OF A THREAD
@@ -720,7 +722,8 @@ static SWITCHES void round_shut(void *arg)
  *	block_special()    all that can be: control words, a buffer, lane 0
  *
  * On lane 0 no control words are as expected (s_fp_expected), so each block
- * there ends in block_special(), which copies the slice. If no thread is
+ * there ends in block_special(), which copies the slice. Nor are any if the process
+ * has a runtime of OpenMP, which block_unexpected() asks. If no thread is
  * prepared, s_quick() may be asked where threads block in place (QUICK). If
  * threads share control words, block_sharing() does the same without these.
  */
@@ -766,6 +769,8 @@ static NOINLINE SWITCHES void block_special(char *sp, struct ustack *u,
 	ptrdiff_t need;
 	int rc = 0;
 
+	if (unlikely(s->s_openmp != 0))
+		openmp_check(u, "waits");
 	fp_check(s, fp);
 	mark_return(sp);		/* for debuggers */
 	if (fp != s->s_fp) {
@@ -814,6 +819,21 @@ static ALWAYS_INLINE SWITCHES void block_sharing(char *sp, struct usched *s,
 }
 
 /*
+ * Blocks u, which is not elsewhere, where the control words are not as expected. On
+ * lane 0 none are, nor are any in a process with a runtime of OpenMP.
+ */
+static UNKNOWN UNCHECKED void block_unexpected(char *sp, struct usched *s,
+					       struct ustack *u)
+{
+	if (s->s_lane != &s->s_native && s->s_openmp != 0 &&
+	    fp_saved(sp) == s->s_fp) {
+		openmp_check(u, "waits");
+		switch_from(s);
+	}
+	block_special(sp, u, &s->s_lane[u->u_lane]);
+}
+
+/*
  * Blocks the running thread, whose slice starts at sp. Runs below the slice, on
  * the same stack. Usually it only compares, and touches no memory below the
  * word below sp: a small slice and that word are two cache lines.
@@ -830,9 +850,10 @@ void usched_blocked(char *sp, void *unused)
 	fp_store(sp);
 	if (is_elsewhere(sp, u))
 		block_cold(sp, s, u);
-	/* Other control words; or lane 0, where none are as expected. */
-	if (unlikely(fp_saved(sp) != (unsigned)fp))
-		block_special(sp, u, &s->s_lane[u->u_lane]);
+	if (unlikely(fp_saved(sp) != (unsigned)fp)) {
+		block_unexpected(sp, s, u);
+		return;		/* never: by a jump, as a call has its return */
+	}
 	switch_from(s);
 }
 
@@ -927,6 +948,8 @@ UNCHECKED void ustack_abort(void)
 {
 	CONTRACT(inside(__func__),
 		 "ustack_abort: called outside of a thread");
+	if (unlikely(usched_running->s_openmp != 0))
+		openmp_check(usched_current, "ends");
 	thread_end(usched_current);
 }
 
@@ -955,6 +978,7 @@ static ALWAYS_INLINE UNCHECKED void run_begin(struct usched *s,
 		s->s_lane = &s->s_native;
 	if (s->s_native_stack == NULL) {	/* the first run */
 		check_once(s);
+		openmp_look();
 		s->s_fp   = fp;		/* what blocks compare with */
 		s->s_prologue = HARD || RUNNING_ON_VALGRIND ? 0 : PROLOGUE;
 	}

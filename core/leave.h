@@ -29,8 +29,10 @@ static struct usched_hook *hook_list;
 
 void usched_hook(struct usched_hook *h)
 {
-	h->h_next = hook_list;
-	__atomic_store_n(&hook_list, h, __ATOMIC_RELEASE);
+	h->h_next = __atomic_load_n(&hook_list, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&hook_list, &h->h_next, h, 0,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
 }
 
 static INLINE void hooks(struct usched *s, int begins)

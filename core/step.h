@@ -59,8 +59,9 @@ void usched_passed(char *sp)
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 	ptrdiff_t spare = u->u_len - (l->l_bottom - sp);
 
-	if (HARD || unlikely((size_t)spare > USCHED_SLACK || l == &s->s_native))
-		block_special(sp, u, l);
+	if (HARD || unlikely((size_t)spare > USCHED_SLACK ||
+			     (unsigned)s->s_fp_expected != s->s_fp))
+		block_special(sp, u, l);	/* too: lane 0, OpenMP */
 	u->u_top = sp;
 	run_leave(s);
 }

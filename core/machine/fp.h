@@ -17,7 +17,15 @@
  */
 static uint64_t fp_shared;
 
+#if defined(FP_STORED)
 #define FP_SHARED	((uint64_t)1 << 63)
+#else
+#define FP_SHARED	0u
+#endif
+/* With this no block finds its words as expected (core/openmp.h). */
+#define FP_NEVER	UINT32_MAX
+
+static __typeof__(FP_SHARED) fp_besides;	/* one of the two, or 0 (atomic) */
 
 #if defined(__x86_64__) || defined(__i386__)
 
@@ -178,11 +186,6 @@ static ALWAYS_INLINE void fp_store_shared(char *sp)
 	memcpy(sp - TOP, &fp_shared, sizeof fp_shared);
 }
 
-/* Returns s_fp_expected for a dispatcher with lanes, whose words are fp. */
-static inline uint64_t fp_expect(unsigned fp)
-{
-	return fp_shared != 0 ? fp | FP_SHARED : fp;
-}
 #else
 static ALWAYS_INLINE void fp_store(char *sp)
 {
@@ -193,12 +196,13 @@ static ALWAYS_INLINE void fp_store_shared(char *sp)
 {
 	(void)sp;
 }
+#endif
 
+/* Returns s_fp_expected for a dispatcher with lanes, whose words are fp. */
 static inline uint64_t fp_expect(unsigned fp)
 {
-	return fp;
+	return fp ^ __atomic_load_n(&fp_besides, __ATOMIC_RELAXED);
 }
-#endif
 
 /* Sets the control words, if threads of s have their own. */
 static INLINE void fp_put(const struct usched *s, unsigned fp)
@@ -226,7 +230,16 @@ static INLINE void fp_end(const struct usched *s)
 		fp_put(s, s->s_fp);
 }
 
+/* Lets no block find its words as expected, in runs that begin later. Any thread. */
+static void fp_never(void)
+{
+	__atomic_store_n(&fp_besides, FP_NEVER, __ATOMIC_RELAXED);
+}
+
 void usched_share_fp(int yes)
 {
 	fp_shared = yes ? fp_whole() : 0;
+	if (__atomic_load_n(&fp_besides, __ATOMIC_RELAXED) != FP_NEVER)
+		__atomic_store_n(&fp_besides, yes ? FP_SHARED : 0,
+				 __ATOMIC_RELAXED);
 }

@@ -66,6 +66,12 @@ HIDDEN void *usched_alternate_begin(void);
 /* Takes away what usched_alternate_begin() has returned. */
 HIDDEN void usched_alternate_end(void *alternate);
 
+/*
+ * Returns whether the running thread, of s, is in a parallel region of OpenMP. Signal
+ * handlers that have interrupted neither libc nor a runtime of OpenMP.
+ */
+HIDDEN int usched_in_region(const struct usched *s);
+
 /* Returns whether the nr-th private lane, from 1, was promised to its thread. */
 HIDDEN int usched_lane_promised(const struct usched_private *p, int nr);
 

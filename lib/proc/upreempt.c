@@ -38,7 +38,9 @@
  * are there only in builds with USCHED_PORTABLE. A shell (usched.h) has two
  * frames: ustack_shell(), and its h_run. The thread is not preempted if there is
  * any other frame, or if the walk ends before usched_launch(). A refusal costs
- * no more than this tick: the next tick comes soon.
+ * no more than this tick: the next tick comes soon. Nor is a thread preempted in a
+ * parallel region of OpenMP (core/openmp.h): a region need not have a frame of its
+ * own.
  *
  * The handler first looks at the pc. If the pc is in usched.c, the stack
  * pointer may be just on its way to another stack, where no walk must begin.
@@ -362,7 +364,8 @@ static bool may(const struct ustack *u, const ucontext_t *uc)
 	 * is outside of its lane, too, until usched_left().
 	 */
 	if ((uintptr_t)&here >= (uintptr_t)l->l_bottom ||
-	    (low != 0 && (uintptr_t)&here < low + ROOM) || !walk(PC(uc))) {
+	    (low != 0 && (uintptr_t)&here < low + ROOM) || !walk(PC(uc)) ||
+	    usched_in_region(s)) {
 		COUNT(pe_elsewhere);
 		return false;
 	}

@@ -78,6 +78,10 @@ possible() { # file with commands
 	case $(cat "$1") in
 	*c++*)		[ "${CC#*musl}" = "$CC" ] && have "${CXX:-c++}" && return
 			echo "no C++ compiler for ${CC:-cc} (package g++)";;
+	*-fopenmp*)	echo 'int main(void) { return 0; }' >"$dir/empty.c"
+			${CC:-cc} -fopenmp "$dir/empty.c" -o "$dir/empty" \
+				2>/dev/null && "$dir/empty" && return
+			echo "${CC:-cc} has no -fopenmp (packages gcc, libomp-dev)" ;;
 	*-fsanitize*)	echo 'int main(void) { return 0; }' >"$dir/empty.c"
 			${CC:-cc} -fsanitize=address "$dir/empty.c" \
 				-o "$dir/empty" 2>/dev/null && "$dir/empty" &&
@@ -118,7 +122,9 @@ library() { # flags
 again() { # flags
 	expected=$(expected_of "${program##*/}") || exit 1
 	! grep -q '^usched: ' "$expected" || exit 0
-	${CC:-cc} $warn $1 $CFLAGS "$program" "$dir"/objects/*.o \
+	possible "${expected%.out}.sh" || exit 77
+	openmp=$(grep -o -e '-fopenmp' "${expected%.out}.sh")
+	${CC:-cc} $warn $1 $openmp $CFLAGS "$program" "$dir"/objects/*.o \
 		-o "$dir/program" -pthread || exit 1
 	(cd "$dir/programs" && USCHED_DEBUG=evict=always,poison timeout 60 \
 		"$dir/program") >"$dir/got" 2>&1

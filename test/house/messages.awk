@@ -30,7 +30,7 @@ function message(at,	i, c, depth, quoted, text)
 
 END {
 	calls = "(usched_fail|usched_message|usched_last_message|uproc_fail|CONTRACT)[(]|" \
-		"message_add[(]m, \"%s: "
+		"message_add[(](m, \"%s: |&m, \": %s )"
 	while (match(all, calls)) {
 		all = substr(all, RSTART)
 		all = substr(all, index(all, "(") + 1)

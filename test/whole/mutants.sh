@@ -104,7 +104,8 @@ tries() { # test, file
 
 copy_tree "$tree" && cp -r ext "$tree" && mkdir -p "$tree/test/house" "$tree/test/run" &&
 	cp test/house/kinds.sh "$tree/test/house" &&
-	cp test/run/layout test/run/count test/run/fail.wrap "$tree/test/run" || exit 1
+	cp test/run/layout test/run/count test/run/fail.wrap "$tree/test/run" &&
+	mkdir "$tree/test/proc" && cp -r test/proc/openmp* "$tree/test/proc" || exit 1
 
 # Rings, and other numbers near their wrap.
 broken 'ring: the index is added in 32 bits' wrap lib/wait/uchan_inside.h \
@@ -162,6 +163,28 @@ broken 'kinds: a module that reads slices does not ask' 'house/kinds.sh --some' 
 	lib/base/uslice.h '/uslice_kind/d'
 broken 'kinds: each file asks for the switch' 'house/kinds.sh --some' \
 	core/kinds.h 's/USCHED_KIND_SINGLE$/&, USCHED_KIND_PORTABLE/'
+
+# Regions of OpenMP.
+openmp() { # what, file, sed script
+	library plain && export LIBRARY="$dir/plain/libusched.a"
+	broken "openmp: $1" 'proc/openmp.sh --some' "$2" "$3"
+	unset LIBRARY
+}
+openmp 'a run in a region begins at level 0' core/openmp.h \
+	's/s->s_region = .*;/s->s_region = 0;/'
+openmp 'blocks find the words as expected' core/openmp.h 's/^	*fp_never();//'
+openmp 'a block elsewhere does not ask' usched.c \
+	'/^static NOINLINE SWITCHES void block_special/,/^}/s/openmp_check(u, "waits");/;/'
+openmp 'an end does not ask' usched.c 's/openmp_check(usched_current, "ends");/;/'
+openmp 'a generator does not ask' core/step.h \
+	's/(unsigned)s->s_fp_expected != s->s_fp)/l == \&s->s_native)/'
+openmp 'libomp is begun by a question' core/openmp.h \
+	's/o->o_begun == NULL || o->o_begun(NULL) > 0/1/'
+openmp 'what was loaded before is all' core/openmp.h \
+	's/^	if (k->ok_loads != 0 .*/	if (openmp_loads != 0 ||/'
+openmp 'a runtime is unloaded' core/openmp.h 's/return \*name == 0 ||/return 1 ||/'
+openmp 'a thread in a region is preempted' lib/proc/upreempt.c \
+	's/^	    usched_in_region(s)) {/	    0) {/'
 
 # Generations of armings.
 broken 'armings: any event is believed' io_there lib/io/poller.h \

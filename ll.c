@@ -10,7 +10,8 @@
  * A pair that never stops would starve the queue. So once in LL_RUN + 1 switches,
  * to whatever threads, s_hot goes to the end of the queue, and the first thread of
  * the queue runs. A look at what comes from outside (rounds.h) does not
- * change the order.
+ * change the order, except in a driven set (uloop.h): the loop of the program gets its
+ * turn where the queue is asked.
  *
  * L1. A thread is s_hot or in the queue at most once. It is put there when its
  *     wake count goes from -1 to 0, by its own yield, and when it is preempted.
@@ -31,6 +32,18 @@ UPREEMPT_NEVER;
 static struct uproc_set *set;
 static long stuck;
 
+/* Looks, while t runs next. Returns t; NULL: p is driven, so t waits in the queue. */
+static __attribute__((noinline)) struct ustack *look_late(struct uproc *p,
+							  struct ustack *t)
+{
+	if (!uproc_is_driven(p)) {
+		uproc_drain(p);
+		return t;
+	}
+	uproc_queue_put(&p->p_queue, (struct uproc_thread *)t);
+	return NULL;
+}
+
 static struct ustack *next(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)s;
@@ -44,9 +57,9 @@ static struct ustack *next(struct usched *s)
 		t = NULL;
 	}
 	if (t != NULL && late)
-		uproc_drain(p);
-	else if (t == NULL && (late || uproc_queue_empty(&p->p_queue)) &&
-		 !uproc_look(p))
+		t = look_late(p, t);
+	if (t == NULL && (late || uproc_queue_empty(&p->p_queue)) &&
+	    !uproc_look(p))
 		return NULL;
 	uproc_prepare(p, next);
 	return t != NULL ? t : &uproc_queue_get(&p->p_queue)->t_stack;

@@ -239,7 +239,7 @@ static inline int buffer_size(int len)
 }
 
 /* In s_steps: usched_step(); its thread has ended; usched_enter(). Else 0. */
-enum { STEPS = 1, STEP_ENDED = 2, IN_PLACE = 4 };
+enum { STEPS = 1, STEP_ENDED = 2, IN_PLACE = 4 };	/* and USCHED_PAUSES */
 /* In l_free: the lane is not in the list of free lanes. */
 #define NOT_FREE	(-1)
 /* Lanes that are shared when there are more threads than lanes. */

@@ -493,7 +493,13 @@ USCHED_MUST int usched_reserve(int more);
  * h_end(), where ustack_self() still is the thread of s that was left, if a
  * thread ran. ustack_fini() calls h_gone(), if that is not NULL, before a
  * blocked thread leaves its lane. Given once, and before any dispatcher runs.
+ *
+ * A scheduler whose runs are parts of a longer run (uloop.h) sets USCHED_PAUSES in
+ * s_steps, in s_next(), before that returns NULL. Where h_end() finds it, a module may
+ * keep what it knows of the dispatcher, until h_begin() of the next part. Not API.
  */
+#define USCHED_PAUSES	8
+
 struct usched_hook {
 	void (*h_begin)(struct usched *s);
 	void (*h_end)  (struct usched *s);

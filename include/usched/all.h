@@ -19,6 +19,7 @@
 #include "ucall.h"
 
 #include "uio.h"
+#include "uloop.h"
 #include "unet.h"
 #include "ufile.h"
 #include "uchild.h"

@@ -214,6 +214,8 @@ static void begin(struct usched *s)
 		return;
 	if (all.a_listens != 0 && all.a_listens != getpid())
 		(void)listen();		/* in a child of fork() */
+	if (listed_of(s) != NULL)
+		return;			/* USCHED_PAUSES */
 	d = calloc(1, sizeof *d);
 	if (d == NULL) {
 		__atomic_fetch_add(&missed, 1, __ATOMIC_RELAXED);

@@ -25,6 +25,8 @@
  *			generation of uevents_arm(). Sleeps for ns at
  *			most, until a descriptor is ready or v_wake is written.
  *			Returns how many it has reported
+ *	uevents_fd	any thread. Returns a descriptor that can be read while
+ *			uevents_wait() would not sleep; -ENOTSUP: there is none
  *
  * On Linux this is epoll(7), edge-triggered; on macOS and the BSDs kqueue(2)
  * (kqueue.h); elsewhere, and with UIO_POLL, poll(2), which costs time for each
@@ -93,6 +95,11 @@ static inline void uevents_close(struct uevents *v)
 static inline void uevents_fini(struct uevents *v)
 {
 	uevents_close(v);
+}
+
+static inline int uevents_fd(const struct uevents *v)
+{
+	return v->v_epoll;
 }
 
 /* The eventfd is never read: each write to it is an edge. */

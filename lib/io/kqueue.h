@@ -41,6 +41,11 @@ static inline void uevents_close(struct uevents *v)
 		upark_bell_close((int[]){ v->v_read, v->v_wake });
 }
 
+static inline int uevents_fd(const struct uevents *v)
+{
+	return v->v_kqueue;
+}
+
 static inline void uevents_fini(struct uevents *v)
 {
 	uevents_close(v);

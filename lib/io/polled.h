@@ -50,6 +50,12 @@ static inline void uevents_close(struct uevents *v)
 	upark_bell_close((int[]){ v->v_read, v->v_wake });
 }
 
+static inline int uevents_fd(const struct uevents *v)
+{
+	(void)v;
+	return -ENOTSUP;
+}
+
 static inline void uevents_fini(struct uevents *v)
 {
 	uevents_close(v);

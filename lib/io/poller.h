@@ -208,8 +208,11 @@ static struct ufork at_fork = {
 };
 UFORK(at_fork)
 
-/* Makes a poller for the caller's dispatcher. 0 or -errno. */
-static int poller_make(struct poller **out)
+/*
+ * Makes a poller for b, or for the base of the caller's dispatcher if b is NULL. Caller
+ * holds pollers_lock. 0 or -errno.
+ */
+static int poller_make(struct uwait_base *b, struct poller **out)
 {
 	struct poller *p = calloc(1, sizeof *p);
 	int rc = p != NULL ? ufork_watch() : -ENOMEM;
@@ -226,7 +229,10 @@ static int poller_make(struct poller **out)
 	p->p_source.o_fini  = poller_free;
 	p->p_source.o_wake  = p->p_events.v_wake;
 	p->p_source.o_local = true;
-	rc = uwait_source_add(&p->p_source);
+	if (b != NULL)
+		b->wb_ops->o_source(b, &p->p_source);
+	else
+		rc = uwait_source_add(&p->p_source);
 	if (rc != 0) {
 		uevents_fini(&p->p_events);
 		free(p);
@@ -250,7 +256,7 @@ static NOINLINE int poller_once(struct poller **out)
 	ulock_get(&pollers_lock);
 	*out = (struct poller *)uwait_source_of(look);
 	if (*out == NULL)
-		rc = poller_make(out);
+		rc = poller_make(NULL, out);
 	ulock_put(&pollers_lock);
 	return rc;
 }

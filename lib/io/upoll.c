@@ -411,6 +411,29 @@ unsigned upoll_closes(int fd)
 	return e != NULL ? __atomic_load_n(&e->e_closes, __ATOMIC_ACQUIRE) : 0;
 }
 
+/* For uloop.c. */
+
+int upoll_source(struct uwait_base *b, struct uwait_source **o)
+{
+	struct poller *p;
+	int rc = 0;
+
+	ulock_get(&pollers_lock);
+	for (*o = uwait_sources(b); *o != NULL && (*o)->o_look != look; )
+		*o = __atomic_load_n(&(*o)->o_next, __ATOMIC_ACQUIRE);
+	if (*o == NULL && (rc = poller_make(b, &p)) == 0)
+		*o = &p->p_source;
+	ulock_put(&pollers_lock);
+	return rc != 0 ? rc : uevents_fd(&((struct poller *)*o)->p_events);
+}
+
+utime_ns upoll_again(const struct uwait_source *o)
+{
+	utime_ns again = again_at((const struct poller *)o);
+
+	return again != 0 ? again : UNEVER;
+}
+
 /* What each call does first. */
 
 /* Threads whose u_f is ustack_shell may be in a scope. */

@@ -120,6 +120,16 @@ static inline void upoll_read_end(struct upoll_read r, ssize_t rc, size_t size)
 }
 
 /*
+ * For uloop.c: finds or makes the poller of b, which does not run, as a source. Returns
+ * a descriptor that can be read while the poller has events, or a waker has come;
+ * -errno; -ENOTSUP: there is none. Native threads only.
+ */
+int upoll_source(struct uwait_base *b, struct uwait_source **o);
+
+/* Returns when o, such a source, wants to be looked at, or UNEVER. */
+utime_ns upoll_again(const struct uwait_source *o);
+
+/*
  * Called first by each call. 0; -ECANCELED, -EINVAL. Gives way now and then, if
  * threads call and call without a wait.
  */

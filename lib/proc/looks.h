@@ -7,7 +7,8 @@
 /*
  * A processor that has threads to run looks now and then (rounds.h): uproc_drain()
  * takes what has come, and never sleeps. A processor that has none looks, spins if there
- * is a cpu to spare, and sleeps, in the steps park S1 to S4.
+ * is a cpu to spare, and sleeps, in the steps park S1 to S4. That of a driven set leaves
+ * the sleep to the loop of the program (driven.h).
  *
  * P10. A processor that is alone in its set ends by itself, counted as asleep, if
  *     fini waits, and no thread, hold or deadline is left. Before fini it sleeps
@@ -15,6 +16,7 @@
  */
 
 #include "arrive.h"
+#include "driven.h"
 #include "lanes.h"
 #include "rest.h"
 #include "rounds.h"
@@ -94,13 +96,6 @@ static bool may_end(struct uproc *p)
 		uinbox_empty(&p->p_inbox) && !uwait_posted(&p->p_waits);
 }
 
-/* Must p, which is about to sleep, look once more? park S3 */
-static bool has_come(struct uproc *p)
-{
-	return !uinbox_empty(&p->p_inbox) || uwait_posted(&p->p_waits) ||
-	       uproc_is_due(p) || uproc_stopped(p->p_set);
-}
-
 /* Sleeps, unless something has come. Returns whether p has slept: that is a look. */
 static bool sleep_once(struct uproc *p, unsigned *tries, struct uproc_rests *rests)
 {
@@ -135,6 +130,8 @@ int uproc_look(struct uproc *p)
 		if (looked)
 			uwait_look_outside(&p->p_waits);
 	}
+	if (unlikely(set->set_drive != NULL) && !drive_look(p, &looked))
+		return false;
 	for (;;) {
 		drain(p);
 		if (!uproc_queue_empty(&p->p_queue)) {
@@ -154,7 +151,10 @@ int uproc_look(struct uproc *p)
 			continue;
 		}
 		spin = 0;
-		if (sleep_once(p, &tries, &rests))
+		if (unlikely(set->set_drive != NULL)) {
+			if (drive_sleep(p, &tries))
+				return false;
+		} else if (sleep_once(p, &tries, &rests))
 			looked = true;
 	}
 }

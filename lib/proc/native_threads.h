@@ -10,9 +10,10 @@
  *
  * REJECTED
  *
- * The only processor on the native thread that calls fini, which waits anyway: the
- * kernel gives signals of the process to the main thread first, and their handlers
- * would run on lanes.
+ * The only processor on the native thread that calls fini, which waits anyway, for all
+ * programs: the kernel gives signals of the process to the main thread first, and their
+ * handlers would run on lanes. A program that drives its set (driven.h) has asked for
+ * that, and uloop.h says what its handlers need.
  */
 
 #include "lanes.h"
@@ -103,7 +104,7 @@ static void go(struct uproc_set *set, int how)
 
 static void native_join(struct uproc_set *set)
 {
-	while (set->set_running > 0) {
+	while (set->set_drive == NULL && set->set_running > 0) {
 		int rc = pthread_join(set->set_native[--set->set_running],
 				      NULL);
 		if (rc != 0)

@@ -17,7 +17,8 @@
  * native threads and processes that a thread makes by pthread_create(),
  * system() or posix_spawn(). For these there is uproc_pinning().
  *
- * A single processor is not pinned. It has no other processor to keep away
+ * A driven set is not pinned: its native thread is the program's. A single processor is
+ * not pinned. It has no other processor to keep away
  * from, and all such programs would share the first cpu.
  *
  * P4. A processor is pinned exactly while p_pinned is set. Only its own native
@@ -105,6 +106,8 @@ static void pinned_init(struct uproc_set *set)
 	set->set_pinned = set->set_pins < 0 ? set->set_nr > 1 : set->set_pins;
 	if (value != NULL)
 		set->set_pinned = strcmp(value, "0") != 0;
+	if (set->set_drive != NULL)
+		set->set_pinned = false;
 }
 
 #endif /* UPROC_PINNING_H */

@@ -61,6 +61,13 @@ void uproc_give_way(unsigned nr)
 	upark_futex_wait_for(&never, 0, ns < NAP_MAX ? ns : NAP_MAX);
 }
 
+/* Must p, which is about to sleep, look once more? park S3 */
+static bool has_come(struct uproc *p)
+{
+	return !uinbox_empty(&p->p_inbox) || uwait_posted(&p->p_waits) ||
+	       uproc_is_due(p) || uproc_stopped(p->p_set);
+}
+
 /* Returns the next deadline of the set, whose processors sleep, or UNEVER. */
 static utime_ns next_due(struct uproc_set *set)
 {
@@ -140,24 +147,38 @@ static bool sleep_virtual(struct uproc *p, utime_ns ns)
 	return sleep_entered(p, ns);
 }
 
-bool uproc_sleep(struct uproc *p, utime_ns ns)
+/*
+ * Counts p, which is about to sleep, as asleep, and lets *ns end at its deadline.
+ * Returns this deadline, for which there is a hold (P8); UNEVER: there is none. *idle:
+ * the whole set is idle now.
+ */
+static inline utime_ns sleep_enter(struct uproc *p, utime_ns *ns, bool *idle)
 {
 	struct uproc_set *set = p->p_set;
 	utime_ns due = uwait_due(&p->p_waits);
-	bool woken;
+	utime_ns left;
+
+	if (due != UNEVER) {
+		uidle_hold(&set->set_idle);			/* P8 */
+		left = due - unow();
+		if (left < *ns)
+			*ns = left > 0 ? left : 0;
+	}
+	*idle = uidle_enter(&set->set_idle, set->set_nr);
+	return due;
+}
+
+bool uproc_sleep(struct uproc *p, utime_ns ns)
+{
+	utime_ns due;
+	bool woken, idle;
 
 	if (utime_is_virtual())
 		return sleep_virtual(p, ns);
-	if (due != UNEVER) {
-		uidle_hold(&set->set_idle);			/* P8 */
-		due -= unow();
-		if (due < ns)
-			ns = due > 0 ? due : 0;
-	}
-	(void)uidle_enter(&set->set_idle, set->set_nr);
+	due = sleep_enter(p, &ns, &idle);
 	woken = sleep_entered(p, ns);
 	if (due != UNEVER)
-		uidle_unhold(&set->set_idle);
+		uidle_unhold(&p->p_set->set_idle);
 	return woken;
 }
 
@@ -184,11 +205,18 @@ void uproc_hold(struct uproc_set *set)
 	uidle_hold(&set->set_idle);
 }
 
+/* Ends a hold of a driven set, and wakes its fini: driven.h. */
+static void drive_release(struct uproc_set *set);
+
 void uproc_release(struct uproc_set *set)
 {
 	if (set == NULL)
 		return;
 	hold_count(set, -1);
+	if (unlikely(uproc_drive_of(set) != NULL)) {
+		drive_release(set);
+		return;
+	}
 	while (utime_is_virtual()) {					/* P9 */
 		if (uidle_enter_unless_last(&set->set_idle, set->set_nr))
 			return;

@@ -28,6 +28,7 @@
  * those. For the same reason their names are static. Each part includes those whose
  * functions it calls, and these stand below it:
  *
+ *	driver.h		the native thread that drives a set
  *	native_threads.h	the native threads of processors
  *	maps.h			mappings that lanes leave for all else
  *	forked.h		a child that fork() has made
@@ -35,6 +36,7 @@
  *	dispatcher.h		call-backs of the dispatcher; yields
  *	make.h			making threads
  *	looks.h			looks for threads to run, and sleeps
+ *	driven.h		sleeps of a processor that a loop of the program drives
  *	sleep.h			sleep, deadlines, virtual time, holds: the end of a set
  *	rest.h			memory that goes back in a long sleep
  *	rounds.h		when a processor with threads to run looks outside
@@ -55,8 +57,8 @@
  * INVARIANTS
  *
  * They stand where they are kept: room P1, arrive P2 and P3, pinning P4,
- * join P5, maps P6, sleep P7 to P9, looks P10. So do the designs that were
- * rejected.
+ * join P5, maps P6, sleep P7 to P9, looks P10, driven N9 to N12. So do the designs
+ * that were rejected.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -65,6 +67,7 @@
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uproc_set.h"
 #include "dispatcher.h"
+#include "driver.h"
 #include "forked.h"
 #include "maps.h"
 #include "native_threads.h"
@@ -228,6 +231,7 @@ static void set_free(struct uproc_set *set)
 	free(set->set_proc);
 	free(set->set_native);
 	free(set->set_cpus);
+	free(set->set_drive);
 	pthread_mutex_destroy(&set->set_lock);
 	free(set);
 }
@@ -397,7 +401,8 @@ int uproc_start(struct uproc_set *set)
 		return rc;
 	set->set_forks = uproc_forks;	/* first: another may fork meanwhile */
 	set->set_cpu_nr = ucpus_nr(set->set_cpus);
-	set->set_spare  = set->set_nr + (set->set_pins == 0) <= set->set_cpu_nr;
+	set->set_spare  = set->set_nr + (set->set_pins == 0) <= set->set_cpu_nr &&
+		set->set_drive == NULL;
 	pinned_init(set);
 	set->set_lane_nr = lane_nr(set);
 	set->set_few = set->set_ops.op_soon == NULL && !has_limit();
@@ -406,7 +411,8 @@ int uproc_start(struct uproc_set *set)
 		if (rc == 0)
 			rc = promises(set, true);
 		if (rc == 0)
-			rc = native_start(set);
+			rc = set->set_drive != NULL ? driver_start(set) :
+				native_start(set);
 		if (rc != 0) {
 			(void)promises(set, false);
 			lanes_free(set);
@@ -438,10 +444,25 @@ static NOINLINE void left_over(struct uproc_set *set, long left)
 		stuck_report(set, name, left);
 }
 
+/* Waits until no thread of set will ever run again. 0, or -errno: it was refused. */
+static int end_wait(struct uproc_set *set)
+{
+	int rc = set->set_drive != NULL ? is_driver(set, name_of(set), "fini") : 0;
+
+	if (rc != 0)
+		return rc;
+	__atomic_store_n(&set->set_fini, 1, __ATOMIC_SEQ_CST);	/* driven M5 */
+	if (set->set_drive != NULL)
+		driver_ends(set);
+	else
+		uidle_wait(&set->set_idle, set->set_running);
+	return 0;
+}
+
 int uproc_fini(struct uproc_set **out, long *left)
 {
 	struct uproc_set *set = *out;
-	int i;
+	int i, rc;
 
 	if (set == NULL)
 		return -EINVAL;
@@ -452,8 +473,9 @@ int uproc_fini(struct uproc_set **out, long *left)
 	if (uproc_serves == set)
 		usched_fail("fini: called by a function that a thread of the "
 			    "set has given to ucall()");
-	__atomic_store_n(&set->set_fini, 1, __ATOMIC_RELEASE);
-	uidle_wait(&set->set_idle, set->set_running);
+	rc = end_wait(set);
+	if (rc != 0)
+		return rc;
 	*left = threads_left(set);
 	if (*left != 0)
 		left_over(set, *left);

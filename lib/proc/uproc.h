@@ -313,7 +313,8 @@ void uproc_post(struct uproc_thread *t);
 /*
  * Takes the wakes that have come to the inbox; if no thread can run, sleeps
  * until a thread can. s_next() calls it when the queue is empty, and when
- * uproc_is_late(). False: the set is being stopped.
+ * uproc_is_late(). False: the set is being stopped; or it is driven (uloop.h), and
+ * sleeps now or has run for long enough.
  */
 int uproc_look(struct uproc *p);
 
@@ -340,6 +341,9 @@ static __inline__ int uproc_is_late(struct uproc *p, unsigned switches)
 {
 	return uproc_must_ask(p, switches) && uproc_ask(p, switches);
 }
+
+/* Returns whether a loop of the program drives p (uloop.h). */
+int uproc_is_driven(const struct uproc *p);
 
 /* Not API. Ends a round, before a look or a sleep of ws. Owner only. */
 void uproc_round_end(struct uproc *p, unsigned switches);

@@ -49,6 +49,7 @@ struct uproc_set {
 	int             set_private;	/* USCHED_STACKS: 0, 1; -1: not set */
 	bool            set_sized;	/* USCHED_STACK_SIZE overrides */
 	bool            set_promising;	/* there are lanes: lanes.h */
+	struct uproc_drive *set_drive;	/* a driven set: driven.h; or NULL (atomic) */
 	struct ucall_pool *set_calls;	/* ucall.h, or NULL (atomic) */
 	void          (*set_calls_fini)(struct ucall_pool *);
 
@@ -145,6 +146,12 @@ static inline void uproc_pause(unsigned *tries)
 		uproc_relax();
 }
 
+/* Returns what a driven set has besides; NULL: it is not driven. Any thread. */
+static inline struct uproc_drive *uproc_drive_of(const struct uproc_set *set)
+{
+	return __atomic_load_n(&set->set_drive, __ATOMIC_ACQUIRE);
+}
+
 /* Returns the processor with this number, 0 to set_nr - 1. */
 static inline struct uproc *uproc_nth(const struct uproc_set *set, int nr)
 {
@@ -156,6 +163,25 @@ static inline bool uproc_stopped(const struct uproc_set *set)
 {
 	return __atomic_load_n(&set->set_stop, __ATOMIC_SEQ_CST) != 0;
 }
+
+/*
+ * For uloop.h, which tells what they do. Returns 0 if the caller may start s by
+ * uproc_drive_start(), else -errno.
+ */
+UPROC_HIDDEN int uproc_drive_may(const struct usched *s, const char *call);
+
+/* Starts s, whose sleeps are sleeps of o, its first source. 0 or -errno. */
+UPROC_HIDDEN int uproc_drive_start(struct usched *s, struct uwait_source *o);
+
+/* Runs threads of s until none is ready. 1, 0 or -errno. */
+UPROC_HIDDEN int uproc_drive_run(struct usched *s, const char *call);
+
+/*
+ * Returns until when the caller may sleep, and sets *o to the source in which it then
+ * sleeps, or to NULL.
+ */
+UPROC_HIDDEN utime_ns uproc_drive_until(const struct usched *s,
+					struct uwait_source **o);
 
 /*
  * Puts p, the caller, to sleep until it is woken, has a deadline, or ns have

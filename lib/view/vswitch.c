@@ -527,7 +527,8 @@ static void begin(struct usched *s)
 	struct uring_writer n;
 	unsigned number, name;
 
-	if (uview_all.v_file == NULL || s->s_steps != 0)
+	if (uview_all.v_file == NULL || s->s_steps != 0 ||
+	    uchain_of(s, uview_next) != NULL)		/* USCHED_PAUSES */
 		return;
 	v = calloc(1, sizeof *v);
 	if (v == NULL || (v->w_tap = uview_tap_begin(uview_all.v_log)) == NULL) {

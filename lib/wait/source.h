@@ -58,7 +58,8 @@
  *	usource_join  a guest, before it waits: Y1. False: it cannot
  *	usource_look_local a thief, for the sources of an owner
  *	usource_look  a processor, for all its sources: F1 to F3
- *	usource_sleep a processor, after uidle_enter(): Z2 to Z5
+ *	usource_sleep a processor, after uidle_enter(): Z2 to Z5. Where the sleep is in
+ *		      two parts (driven.h), usource_take_all and usource_leave_all
  */
 
 #include "uwait.h"
@@ -139,11 +140,13 @@ static inline bool usource_waits(const struct uwait_source *o)
 }
 
 /*
- * Takes the roles of the sources from o on. Returns the source to sleep in, or
- * NULL. *ns becomes the time until the others are looked at, if that is less.
+ * Takes the roles of the sources from o on. Returns the source to sleep in, which is
+ * only unless that is NULL, or NULL. *ns becomes the time until the others are looked
+ * at, if that is less.
  */
 static inline struct uwait_source *usource_take_all(struct uwait_source *o,
 						    const void *who,
+						    const struct uwait_source *only,
 						    utime_ns *ns)
 {
 	struct uwait_source *in = NULL;
@@ -156,7 +159,8 @@ static inline struct uwait_source *usource_take_all(struct uwait_source *o,
 		if (!taken && (!o->o_local || !usource_waits(o)))
 			continue;
 		nap = o->o_nap > 0 ? o->o_nap : USOURCE_NAP;
-		if (taken && in == NULL && o->o_sleep != NULL)
+		if (taken && in == NULL && (only == NULL || o == only) &&
+		    o->o_sleep != NULL)
 			in = o;
 		else if (nap < *ns)
 			*ns = nap;
@@ -192,7 +196,7 @@ static inline void usource_sleep_natively(int *asleep, utime_ns ns)
 static inline void usource_sleep(struct uwait_source *o, int *asleep,
 				 utime_ns ns)
 {
-	struct uwait_source *in = usource_take_all(o, asleep, &ns);
+	struct uwait_source *in = usource_take_all(o, asleep, NULL, &ns);
 
 	USCHED_RACE(source_Z3);
 	if (in == NULL)

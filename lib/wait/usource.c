@@ -79,6 +79,20 @@ void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns)
 	usource_sleep(uwait_sources(b), asleep, ns);
 }
 
+int uwait_sleep_begin(struct uwait_base *b, int *asleep, struct uwait_source *in,
+		      utime_ns *ns)
+{
+	(void)usource_take_all(uwait_sources(b), asleep, in, ns);
+	USCHED_RACE(source_Z3);
+	return upark_by(asleep, in->o_wake);
+}
+
+void uwait_sleep_end(struct uwait_base *b, int *asleep, struct uwait_source *in)
+{
+	in->o_look(in);
+	usource_leave_all(uwait_sources(b), asleep, in);
+}
+
 /* Takes the sources that can sleep, or the others, out of b, and frees them. */
 static void sources_fini(struct uwait_base *b, bool sleeping)
 {

@@ -622,6 +622,17 @@ void uwait_look_local(struct uwait_base *b, const void *who);
 void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns);
 
 /*
+ * Begins a sleep in `in`, a source of b, whose middle is elsewhere: where in->o_wake or
+ * an event of `in` is waited for, or *ns pass, which are cut to what the other sources
+ * need. After upark_prepare(asleep). False: a waker has come already. Owner only.
+ */
+int uwait_sleep_begin(struct uwait_base *b, int *asleep, struct uwait_source *in,
+		      utime_ns *ns);
+
+/* Ends this sleep, whether it has begun or not: looks at `in`, and at the others. */
+void uwait_sleep_end(struct uwait_base *b, int *asleep, struct uwait_source *in);
+
+/*
  * Frees the sources of b, those without o_sleep first. All that share them with
  * b have stopped.
  */

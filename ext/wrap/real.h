@@ -26,6 +26,9 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <poll.h>
+#if defined(__linux__)
+#include <sys/epoll.h>
+#endif
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -67,6 +70,28 @@
 			     const struct addrinfo *hints,		\
 			     struct addrinfo **list))
 
+/* epoll: Linux's. glibc has epoll_pwait2() since 2.35. */
+#if defined(__linux__)
+#define EPOLL(X)							\
+	X(int, epoll_wait, (int epoll, struct epoll_event *list, int nr, \
+			    int ms))					\
+	X(int, epoll_pwait, (int epoll, struct epoll_event *list, int nr, \
+			     int ms, const sigset_t *mask))
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+#define HAS_EPOLL2	1
+#define EPOLL2(X)							\
+	X(int, epoll_pwait2, (int epoll, struct epoll_event *list, int nr, \
+			      const struct timespec *t, const sigset_t *mask))
+#else
+#define HAS_EPOLL2	0
+#define EPOLL2(X)
+#endif
+#else
+#define EPOLL(X)
+#define EPOLL2(X)
+#endif
+#define ALL(X)		PLAIN(X) EPOLL(X) EPOLL2(X) CHECKED(X)
+
 /* What headers of glibc make of some of them, with _FORTIFY_SOURCE. */
 #if defined(__GLIBC__)
 #define CHECKED(X)							\
@@ -90,23 +115,23 @@
 	type real_##name args __asm__("__real_" #name);			\
 	type hook_##name args __asm__("__wrap_" #name);
 #define REAL(name)	real_##name
-PLAIN(DECLARE) CHECKED(DECLARE)
+ALL(DECLARE)
 
 #else
 #define DECLARE(type, name, args)					\
 	__attribute__((visibility("default")))				\
 	type hook_##name args __asm__(#name);
 #define REAL(name)	((__typeof__(&hook_##name))next(NEXT_##name))
-PLAIN(DECLARE) CHECKED(DECLARE)
+ALL(DECLARE)
 
 #define NEXT(type, name, args)	NEXT_##name,
 #define NAME(type, name, args)	#name,
-enum { PLAIN(NEXT) CHECKED(NEXT) NEXT_ALL };
+enum { ALL(NEXT) NEXT_ALL };
 
 /* Returns the function of libc with the same name; NULL: it has none. */
 static void *look(int nr)
 {
-	static const char *const names[] = { PLAIN(NAME) CHECKED(NAME) };
+	static const char *const names[] = { ALL(NAME) };
 	static void *known[NEXT_ALL];		/* atomic */
 	void *f = __atomic_load_n(&known[nr], __ATOMIC_RELAXED);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sets.h: waits for many descriptors; select() by poll(). A part of uwrap.c. */
+/* sets.h: waits for many descriptors: poll(), select(), epoll. A part of uwrap.c. */
 
 #ifndef UWRAP_SETS_H
 #define UWRAP_SETS_H
@@ -124,5 +124,27 @@ static int select_until(int nr, fd_set *r, fd_set *w, fd_set *e, utime_ns until)
 	free(s.s_fds);
 	return rc;
 }
+
+/* epoll. */
+
+#if defined(__linux__)
+/* Its list may lie on the stack of the caller, and the try is the only call that writes it. */
+static int epoll_until(int epoll, struct epoll_event *list, int nr, utime_ns until)
+{
+	unsigned vain = 0;
+	int rc;
+
+	for (;;) {
+		rc = (int)result(REAL(epoll_wait)(epoll, list, nr, 0));
+		if (rc != 0)
+			break;
+		rc = wait_for(epoll, UREAD, until, vain++);
+		if (rc != 0)
+			return rc == -EAGAIN ? 0 : rc;
+	}
+	fair();
+	return rc;
+}
+#endif
 
 #endif /* UWRAP_SETS_H */

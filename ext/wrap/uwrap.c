@@ -18,10 +18,11 @@
  * descriptor is blocking, the thread waits, and tries again. So a non-blocking
  * descriptor costs what it costs without hooks: the first try is the call that
  * the caller wanted. A sleep is u_sleep(), poll() is u_poll(), and a name is
- * looked up by a native thread.
+ * looked up by a native thread. An epoll is a descriptor, too, which can be read while it
+ * has events: epoll_wait() without a time is the try.
  *
  * Nothing is kept of a descriptor between two calls. So there is no hook for
- * close(), dup(), fcntl() or epoll, and others may do with the descriptor what
+ * close(), dup(), fcntl() or epoll_ctl(), and others may do with the descriptor what
  * they like. A descriptor that waits here is owned no more (owned.h): libraries
  * close by close(), and what is known of the file would stay with the number.
  *
@@ -41,13 +42,14 @@
  *				poll(), and then the real call
  *	accept()		O_NONBLOCK around each try, under accept_lock
  *	connect()		O_NONBLOCK during the call (u_connect())
+ *	epoll_wait()		a time-out of 0
  *
  * INVARIANTS
  *
  * H1. A try that succeeds calls no function that waits. So a signal handler
  *     may call write() or send() if the descriptor has room. Reads and accepts
  *     give way after READS in a row.
- * H2. The library itself calls poll() with time-out 0, sockets with
+ * H2. The library itself calls poll() and epoll_wait() with time-out 0, sockets with
  *     MSG_DONTWAIT, connect() and accept() on non-blocking descriptors, and
  *     all else by native threads. For these a hook makes the real call, so
  *     hooks never call themselves without an end. With --wrap a static libc
@@ -314,6 +316,39 @@ int hook_pselect(int nr, fd_set *r, fd_set *w, fd_set *e,
 	return (int)finish(select_until(nr, r, w, e, t == NULL ? UNEVER :
 			uafter(length(t->tv_sec, t->tv_nsec))), kept);
 }
+
+#if defined(__linux__)
+int hook_epoll_wait(int epoll, struct epoll_event *list, int nr, int ms)
+{
+	int kept = errno_now();
+
+	if (ms == 0 || !begin())
+		return REAL(epoll_wait)(epoll, list, nr, ms);
+	return (int)finish(epoll_until(epoll, list, nr, ms < 0 ? UNEVER :
+				       uafter(ms * UTIME_MS)), kept);
+}
+
+int hook_epoll_pwait(int epoll, struct epoll_event *list, int nr, int ms,
+		     const sigset_t *mask)
+{
+	return mask != NULL || !ours() ? REAL(epoll_pwait)(epoll, list, nr, ms, mask) :
+		hook_epoll_wait(epoll, list, nr, ms);
+}
+
+#if HAS_EPOLL2
+int hook_epoll_pwait2(int epoll, struct epoll_event *list, int nr,
+		      const struct timespec *t, const sigset_t *mask)
+{
+	int kept = errno_now();
+
+	if (mask != NULL || (t != NULL && (!is_valid(t) ||
+	    (t->tv_sec == 0 && t->tv_nsec == 0))) || !begin())
+		return REAL(epoll_pwait2)(epoll, list, nr, t, mask);
+	return (int)finish(epoll_until(epoll, list, nr, t == NULL ? UNEVER :
+			uafter(length(t->tv_sec, t->tv_nsec))), kept);
+}
+#endif
+#endif
 
 /* Time and names. */
 

@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -581,6 +582,89 @@ static void polls(void)
 	CHECK(select(fd[0] + 1, &r, NULL, NULL, NULL) == -1 && errno == EBADF);
 }
 
+static int set_of_events;		/* an epoll */
+
+/* Waits for an event, by each call that does. Returns how many have come. */
+static int epoll_any(int how, struct epoll_event *e, int ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+
+	switch (how) {
+	case 0:	return epoll_wait(set_of_events, e, 1, ms);
+	case 1:	return epoll_pwait(set_of_events, e, 1, ms, NULL);
+	}
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+	return epoll_pwait2(set_of_events, e, 1, ms >= 0 ? &t : NULL, NULL);
+#else
+	(void)t;
+	return epoll_wait(set_of_events, e, 1, ms);
+#endif
+}
+
+/* Waits for one of two bytes that come at once: others may take the second. */
+static void takes_one(void)
+{
+	struct epoll_event e;
+	char c;
+
+	CHECK_IS(epoll_wait(set_of_events, &e, 1, -1), 1);
+	CHECK_IS(read(e.data.fd, &c, 1), 1);
+}
+
+static void two_bytes(void)
+{
+	CHECK_IS(write(fd[1], "x", 1), 1);
+	CHECK_IS(write(fd[0], "y", 1), 1);
+}
+
+static void epolls(void)
+{
+	struct epoll_event e;
+	char c;
+	int how, i;
+
+	doing("epolls");
+	pair(SOCK_STREAM);
+	CHECK_THAT((set_of_events = epoll_create1(0)), >=, 0);
+	for (i = 0; i < 2; i++) {
+		e = (struct epoll_event){ .events = EPOLLIN, .data.fd = fd[i] };
+		CHECK_IS(epoll_ctl(set_of_events, EPOLL_CTL_ADD, fd[i], &e), 0);
+	}
+	for (how = 0; how < 3; how++) {
+		meanwhile(nothing);
+		CHECK(epoll_any(how, &e, 1) == 0 && get(&ran) == 1);
+		CHECK_IS(epoll_any(how, &e, 0), 0);
+		meanwhile(one_byte);
+		CHECK(epoll_any(how, &e, how ? -1 : 10000) == 1 && get(&ran) == 1);
+		CHECK(e.data.fd == fd[0] && e.events == EPOLLIN);
+		CHECK(epoll_any(how, &e, -1) == 1);	/* it is still there */
+		CHECK_IS(read(fd[0], &c, 1), 1);
+		CHECK_IS(epoll_any(how, &e, 0), 0);
+		/* two threads wait for two events, each of which one of them takes */
+		meanwhile(takes_one);
+		make(0, call, (void *)(uintptr_t)two_bytes);
+		takes_one();
+		while (get(&ran) < 2)
+			yield();
+		/* an edge is reported once, and a new one again */
+		e = (struct epoll_event){ .events = EPOLLIN | EPOLLET };
+		CHECK_IS(epoll_ctl(set_of_events, EPOLL_CTL_MOD, fd[0], &e), 0);
+		for (i = 0; i < 3; i++) {
+			meanwhile(one_byte);
+			CHECK(epoll_any(how, &e, -1) == 1 && get(&ran) == 1);
+			CHECK_IS(epoll_any(how, &e, 1), 0);
+		}
+		CHECK_IS(read(fd[0], big, 8), 3);
+		e = (struct epoll_event){ .events = EPOLLIN, .data.fd = fd[0] };
+		CHECK_IS(epoll_ctl(set_of_events, EPOLL_CTL_MOD, fd[0], &e), 0);
+	}
+	CHECK(epoll_wait(set_of_events, &e, 0, -1) == -1 && errno == EINVAL);
+	close(set_of_events);
+	CHECK(epoll_wait(set_of_events, &e, 1, -1) == -1 && errno == EBADF);
+	CHECK(epoll_wait(fd[0], &e, 1, -1) == -1 && errno == EINVAL);
+	close_both();
+}
+
 static void sleeps(void)
 {
 	struct timespec t = { 0, 1000000 };
@@ -671,7 +755,9 @@ static void in_scope(int how)
 {
 	struct timespec t = { 100, 0 }, left = { 0, 0 };
 	struct pollfd p = { .fd = fd[0], .events = POLLIN };
+	struct epoll_event e;
 	char buf[8];
+	int i;
 
 	meanwhile(cancel);
 	switch (how) {
@@ -681,7 +767,9 @@ static void in_scope(int how)
 	case 3:	CHECK(nanosleep(&t, &left) == -1 && errno == ECANCELED);
 		CHECK_IS(left.tv_sec, 99); break;
 	case 4:	CHECK(sleep(3) == 2 && sleep(2) == 1 && sleep(1) == 0); break;
-	case 5:	CHECK_THAT(write(fd[1], big, BIG), <, BIG); break;
+	case 5:	i = epoll_create1(0);
+		CHECK(epoll_wait(i, &e, 1, -1) == -1 && errno == ECANCELED);
+		close(i); break;
 	}
 	CHECK_IS(get(&ran), 1);
 	one_byte();			/* what need not wait goes on */
@@ -694,12 +782,12 @@ static void cancelled(void)
 	int how;
 
 	doing("cancelled");
-	for (how = 0; how < 6; how++) {
+	for (how = 0; how < 7; how++) {
 		pair(SOCK_STREAM);
-		if (how == 5)
+		if (how == 6)
 			fcntl(fd[1], F_SETFL, 0);
 		CHECK_IS(uscope_begin(&scope, INT64_MAX), 0);
-		if (how < 5)
+		if (how < 6)
 			in_scope(how);
 		else {
 			meanwhile(cancel);
@@ -766,6 +854,7 @@ static void each(void *arg)
 	connections();
 	datagrams();
 	polls();
+	epolls();
 	sleeps();
 	others();
 	abandoned();

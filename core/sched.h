@@ -498,8 +498,6 @@ USCHED_MUST int usched_reserve(int more);
  * s_steps, in s_next(), before that returns NULL. Where h_end() finds it, a module may
  * keep what it knows of the dispatcher, until h_begin() of the next part. Not API.
  */
-#define USCHED_PAUSES	8
-
 struct usched_hook {
 	void (*h_begin)(struct usched *s);
 	void (*h_end)  (struct usched *s);
@@ -507,6 +505,9 @@ struct usched_hook {
 	struct usched_hook *h_next;
 };
 
+#define USCHED_PAUSES	8
+
+/* Gives the hook of a module to all dispatchers. */
 void usched_hook(struct usched_hook *h);
 
 /* Not API. A module before the s_next() of a dispatcher: uchain.h. */

@@ -2,8 +2,8 @@
 /* uloop.c: threads in the loop of another library. */
 
 /*
- * The descriptor is that of the processor's poller (events.h), which has an event whenever
- * a descriptor is ready for which a thread waits, and to which wakers write. How a
+ * The descriptor is that of the processor's poller (events.h), which has an event
+ * when a descriptor is ready for which a thread waits, and to which wakers write. How a
  * processor sleeps between two calls is told in driven.h. Here the poller is made before
  * any thread waits for a descriptor, and its second look (owned.h) becomes a part of the
  * deadline.
@@ -21,7 +21,7 @@ UPREEMPT_NEVER;
 int uloop_start(struct usched *s)
 {
 	struct uwait_source *o;
-	int rc = uproc_drive_may(s, "uloop_start");
+	int rc = uproc_drive_may(s);
 	int fd;
 
 	if (rc != 0)
@@ -35,7 +35,7 @@ int uloop_start(struct usched *s)
 
 int uloop_run(struct usched *s)
 {
-	return uproc_drive_run(s, "uloop_run");
+	return uproc_drive_run(s);
 }
 
 utime_ns uloop_until(const struct usched *s)

@@ -29,7 +29,7 @@
  * THE CONTRACT
  *
  * The scheduler is rr or ll with a single processor, and uloop_start() takes the place of
- * rr_start(). The caller's native thread, the driver, is the processor whenever it calls
+ * rr_start(). The caller's native thread, the driver, is the processor while it is in
  * uloop_run(), and no other native thread runs these threads. After each uloop_run(), the
  * loop asks for uloop_until(). It calls uloop_run() again when the descriptor can be
  * read (POLLIN), or this time has passed. It may call more often: such a call costs a

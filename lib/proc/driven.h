@@ -41,7 +41,7 @@
  *	M4 take 1 from dr_releases		M8 waits until dr_releases is 0
  *
  * If M3 finds no set_fini, M2 comes before M6, which sees the release. Otherwise M7 ends
- * after M3. Other wakers hold the set, so their D3 (idle.h) comes before their M2. A
+ * after M3. Other wakers hold the set, so their step idle D3 comes before their M2. A
  * releaser that has looked for the driver before the start writes nothing. For this case
  * alone M7 lasts for LAST at most.
  *

@@ -17,23 +17,23 @@
 #include "native_threads.h"
 
 /* Returns the processor of s if s belongs to a set that can be driven, else NULL. */
-static struct uproc *drivable(const struct usched *s)
+static struct uproc *driven(const struct usched *s)
 {
 	return s != NULL && s->s_waits != NULL && s->s_waits->wb_ops == &wait_ops ?
 		(struct uproc *)(uintptr_t)s : NULL;
 }
 
-int uproc_drive_may(const struct usched *s, const char *call)
+int uproc_drive_may(const struct usched *s)
 {
-	const struct uproc *p = drivable(s);
+	const struct uproc *p = driven(s);
 
 	if (p == NULL || p->p_set->set_nr != 1) {
-		usched_message("%s: needs the only processor of rr or ll, such as "
-			       "rr_sched(0) after rr_init(1, 0)", call);
+		usched_message("uloop_start: needs the only processor of rr or ll, such "
+			       "as rr_sched(0) after rr_init(1, 0)");
 		return -EINVAL;
 	}
 	if (ustack_self() != NULL || mine != NULL) {
-		usched_message("%s: called by a thread, or by a processor", call);
+		usched_message("uloop_start: called by a thread");
 		return -EBUSY;
 	}
 	return utime_is_virtual() ? -ENOTSUP : is_new(p->p_set);
@@ -57,7 +57,7 @@ static int driver_start(struct uproc_set *set)
 
 int uproc_drive_start(struct usched *s, struct uwait_source *o)
 {
-	struct uproc_set *set = drivable(s)->p_set;
+	struct uproc_set *set = driven(s)->p_set;
 	struct uproc_drive *d = calloc(1, sizeof *d);
 	int rc;
 
@@ -109,16 +109,16 @@ static int is_driver(const struct uproc_set *set, const char *prefix,
 	return -EBUSY;
 }
 
-int uproc_drive_run(struct usched *s, const char *call)
+int uproc_drive_run(struct usched *s)
 {
-	struct uproc *p = drivable(s);
+	struct uproc *p = driven(s);
 	int rc;
 
 	if (p == NULL)
 		return -EINVAL;
 	if (uproc_inherited(p->p_set))
 		return -ECHILD;
-	rc = is_driver(p->p_set, "", call);
+	rc = is_driver(p->p_set, "", "uloop_run");
 	if (rc != 0)
 		return rc;
 	driver_runs(p);
@@ -127,7 +127,7 @@ int uproc_drive_run(struct usched *s, const char *call)
 
 utime_ns uproc_drive_until(const struct usched *s, struct uwait_source **o)
 {
-	const struct uproc *p = drivable(s);
+	const struct uproc *p = driven(s);
 	const struct uproc_drive *d = p != NULL ? uproc_drive_of(p->p_set) : NULL;
 
 	*o = NULL;
@@ -152,7 +152,7 @@ static void driver_ends(struct uproc_set *set)
 	driver_runs(uproc_nth(set, 0));
 	native_mark(NULL);
 	usched_guard_end(d->dr_guard);
-	while (__atomic_load_n(&d->dr_releases, __ATOMIC_SEQ_CST) != 0)	/* M8 */
+	while (__atomic_load_n(&d->dr_releases, __ATOMIC_SEQ_CST) != 0)	/* driven M8 */
 		uproc_pause(&tries);
 }
 

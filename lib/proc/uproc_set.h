@@ -168,13 +168,13 @@ static inline bool uproc_stopped(const struct uproc_set *set)
  * For uloop.h, which tells what they do. Returns 0 if the caller may start s by
  * uproc_drive_start(), else -errno.
  */
-UPROC_HIDDEN int uproc_drive_may(const struct usched *s, const char *call);
+UPROC_HIDDEN int uproc_drive_may(const struct usched *s);
 
 /* Starts s, whose sleeps are sleeps of o, its first source. 0 or -errno. */
 UPROC_HIDDEN int uproc_drive_start(struct usched *s, struct uwait_source *o);
 
 /* Runs threads of s until none is ready. 1, 0 or -errno. */
-UPROC_HIDDEN int uproc_drive_run(struct usched *s, const char *call);
+UPROC_HIDDEN int uproc_drive_run(struct usched *s);
 
 /*
  * Returns until when the caller may sleep, and sets *o to the source in which it then

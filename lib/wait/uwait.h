@@ -629,7 +629,10 @@ void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns);
 int uwait_sleep_begin(struct uwait_base *b, int *asleep, struct uwait_source *in,
 		      utime_ns *ns);
 
-/* Ends this sleep, whether it has begun or not: looks at `in`, and at the others. */
+/*
+ * Ends what uwait_sleep_begin() has begun, whatever that has returned: looks at `in`, and
+ * at the other sources. Owner only.
+ */
 void uwait_sleep_end(struct uwait_base *b, int *asleep, struct uwait_source *in);
 
 /*

@@ -226,6 +226,9 @@ $buf"
 	shortest uchild.h '#include <signal.h>
 #include <spawn.h>
 extern char **environ, **argv; extern pid_t pid; extern int status;'
+	shortest uloop.h "#include <poll.h>
+#include \"rr.h\"
+$f extern int fd;"
 	shortest usignal.h '#include <signal.h>
 void configure(void); void shut_down(void);'
 done

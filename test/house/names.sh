@@ -14,7 +14,7 @@ usched|ufork|ushell|u|uwait|ulist|ulook|usymbol|uself|uchan|ucase|
 uselect|uwork|uscope|uthread|ukey|utime|uticker|unow|uafter|unever|
 upark|ulock|ufence|uwheel|usync|umutex|ucond|usem|urw|ugroup|ubarrier|uonce|
 ustack|ugen|uproc|uwakes|uinbox|ucpus|ucall|umem|uhard|uguard|
-upreempt|ustats|utrace|uio|upoll|unet|userve|ufile|usignal|uchild|
+upreempt|ustats|utrace|uio|uloop|upoll|unet|userve|ufile|usignal|uchild|
 uevents|uengine|engine|umain|uread|uwrite|uview|uchain|usim|uhistory|rr|ll|ws
 END
 )

@@ -128,7 +128,10 @@ static int select_until(int nr, fd_set *r, fd_set *w, fd_set *e, utime_ns until)
 /* epoll. */
 
 #if defined(__linux__)
-/* Its list may lie on the stack of the caller, and the try is the only call that writes it. */
+/*
+ * Waits for events of an epoll, as epoll_wait(). The list may lie on the stack of the
+ * caller: only the try writes it, while the thread runs.
+ */
 static int epoll_until(int epoll, struct epoll_event *list, int nr, utime_ns until)
 {
 	unsigned vain = 0;

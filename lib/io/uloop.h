@@ -61,8 +61,8 @@
  * A callback of the loop is no thread, though it runs on the driver. It may make threads,
  * wake them, post, release, and make any call with UNOW. All that makes the descriptor
  * readable, so the threads run after the callback. If a callback makes a call that waits,
- * the whole native thread waits, and so do our threads. That is for ever if one of them
- * would have to end the wait.
+ * the whole native thread waits, and so do our threads. The wait never ends if only one of
+ * them could end it.
  *
  * CAVEATS
  *
@@ -109,7 +109,7 @@ int uloop_run(struct usched *s);
  */
 utime_ns uloop_until(const struct usched *s);
 
-/* Returns the milliseconds until then, rounded up, for poll(); -1: for ever. */
+/* Returns the milliseconds until then, rounded up, for poll(); -1: no end. */
 static __inline__ int uloop_ms(utime_ns until)
 {
 	utime_ns left = until - (until != UNEVER && until != UNOW ? unow() : 0);

@@ -23,7 +23,7 @@
  * So a sleep spans two runs, and the loop of the program is its middle. Nothing else is
  * new: all others see a processor that sleeps in its poller.
  *
- * While threads are ready, a run lasts for TURN, so that threads that give way for ever
+ * While threads are ready, a run lasts for TURN, so that threads that always give way
  * leave the loop its turn. Each run begins with a look.
  *
  * THE END

@@ -7,8 +7,8 @@
 /*
  * A processor that has threads to run looks now and then (rounds.h): uproc_drain()
  * takes what has come, and never sleeps. A processor that has none looks, spins if there
- * is a cpu to spare, and sleeps, in the steps park S1 to S4. That of a driven set leaves
- * the sleep to the loop of the program (driven.h).
+ * is a cpu to spare, and sleeps, in the steps park S1 to S4. The processor of a
+ * driven set leaves the sleep to the loop of the program (driven.h).
  *
  * P10. A processor that is alone in its set ends by itself, counted as asleep, if
  *     fini waits, and no thread, hold or deadline is left. Before fini it sleeps

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# mutants.sh: tests find what is broken on purpose in rings, kinds of libraries,
+# mutants.sh: tests find what is broken on purpose in loops, rings, kinds of libraries,
 # generations of armings, thefts, looks at threads, recorders, the Python face, objects of
 # the hard mode, scopes, conditions, and calls of plain dispatchers. (Others: chaos.sh,
 # law.sh, model.sh, sync.sh, httpd.sh.) --full: also those that take long. A word:
@@ -106,6 +106,24 @@ copy_tree "$tree" && cp -r ext "$tree" && mkdir -p "$tree/test/house" "$tree/tes
 	cp test/house/kinds.sh "$tree/test/house" &&
 	cp test/run/layout test/run/count test/run/fail.wrap "$tree/test/run" &&
 	mkdir "$tree/test/proc" && cp -r test/proc/openmp* "$tree/test/proc" || exit 1
+
+# The loop of a program.
+broken 'loop: wakers do not write to the descriptor' loop lib/wait/usource.c \
+	's/return upark_by(asleep, in->o_wake);/return true;/'
+broken 'loop: a deadline is not told' loop lib/proc/driven.h \
+	's/d->dr_until = ns == UNEVER ? UNEVER : uafter(ns);/d->dr_until = UNEVER;/'
+broken 'loop: roles are not left' loop lib/wait/usource.c \
+	'/^void uwait_sleep_end/,/^}/s/usource_leave_all(.*/;/'
+broken 'loop: the poller is not asked, and stays ready' loop lib/wait/usource.c \
+	'/^void uwait_sleep_end/,/^}/s/in->o_look(in);//'
+broken 'loop: a run has no end' loop lib/proc/driven.h \
+	's/unow() - d->dr_began < TURN)/true)/'
+broken 'loop: between runs a callback is the processor' loop lib/proc/driver.h \
+	's/^	mine = NULL;$//'
+broken 'loop: fini sleeps, though all is idle' loop lib/proc/driven.h \
+	's/if (ends && idle)/if (false)/'
+broken 'loop: the end of a hold does not wake fini' loop lib/proc/driven.h \
+	's/if (drive_ends(set))/if (false)/; s/define LAST.*/define LAST UNEVER/'
 
 # Rings, and other numbers near their wrap.
 broken 'ring: the index is added in 32 bits' wrap lib/wait/uchan_inside.h \

@@ -646,7 +646,7 @@ static void epolls(void)
 		takes_one();
 		while (get(&ran) < 2)
 			yield();
-		/* an edge is reported once, and a new one again */
+		/* an edge is reported once, and the next edge again */
 		e = (struct epoll_event){ .events = EPOLLIN | EPOLLET };
 		CHECK_IS(epoll_ctl(set_of_events, EPOLL_CTL_MOD, fd[0], &e), 0);
 		for (i = 0; i < 3; i++) {

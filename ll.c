@@ -22,6 +22,7 @@
 
 #define USCHED_PREEMPT	1
 #define LL_INLINE	__attribute__((noinline))
+#define UPROC_PROBES	1
 #include "ll.h"
 
 #include <errno.h>

@@ -96,9 +96,10 @@ void ll_post(struct ll_thread *t);
 /* Does nothing, as rr_done(). */
 void ll_done(void);
 
-/* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
+/* With USCHED_PREEMPT or USCHED_CALL, or in the hard mode, these are not inline. */
 
-#if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(LL_INLINE)
+#if !defined(LL_INLINE) && (defined(USCHED_PREEMPT) ||		\
+	defined(USCHED_HARD) || defined(USCHED_CALL))
 int  ll_wait(void);
 void ll_wake(struct ll_thread *t);
 #else
@@ -121,9 +122,12 @@ LL_INLINE void ll_wake(struct ll_thread *t)
 	struct uproc_thread *u = &t->l_thread;
 	struct uproc *p;
 
-	if (!uproc_is_here(u, &p))
+	if (!uproc_is_here(u, &p)) {
 		uproc_post(u);
-	else if (uwakes_add(&u->t_wakes, 1)) {
+		return;
+	}
+	UPROC_WOKEN(u);
+	if (uwakes_add(&u->t_wakes, 1)) {
 		if (p->p_sched.s_hot != NULL)
 			uproc_queue_put(&p->p_queue, (struct uproc_thread *)
 					p->p_sched.s_hot);

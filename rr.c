@@ -17,6 +17,7 @@
 
 #define USCHED_PREEMPT	1
 #define RR_INLINE	__attribute__((noinline))
+#define UPROC_PROBES	1
 #include "rr.h"
 
 #include <errno.h>

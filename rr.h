@@ -221,9 +221,10 @@ void rr_post(struct rr_thread *t);
 /* Does nothing. Programs no longer need to say that a thread has ended. */
 void rr_done(void);
 
-/* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
+/* With USCHED_PREEMPT or USCHED_CALL, or in the hard mode, these are not inline. */
 
-#if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(RR_INLINE)
+#if !defined(RR_INLINE) && (defined(USCHED_PREEMPT) ||		\
+	defined(USCHED_HARD) || defined(USCHED_CALL))
 int  rr_wait(void);
 void rr_wake(struct rr_thread *t);
 #else
@@ -252,9 +253,12 @@ RR_INLINE void rr_wake(struct rr_thread *t)
 	struct uproc_thread *u = &t->r_thread;
 	struct uproc *p;
 
-	if (!uproc_is_here(u, &p))
+	if (!uproc_is_here(u, &p)) {
 		uproc_post(u);
-	else if (uwakes_add(&u->t_wakes, 1))
+		return;
+	}
+	UPROC_WOKEN(u);
+	if (uwakes_add(&u->t_wakes, 1))
 		uproc_queue_put(&p->p_queue, u);
 }
 #endif

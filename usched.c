@@ -633,6 +633,7 @@ static NOINLINE SWITCHES void switch_in(struct usched *s, struct ustack *u)
 		bound_set(l, l->l_bound + 1);
 		lane_begin(s, l);
 		UHARD(resume(u));
+		USCHED_PROBE_THREAD(begin, u);
 		usched_launch(l->l_bottom, FIRST(u));
 	}
 	if (l == &s->s_native)	/* I4: we may be where the slice lay */
@@ -845,6 +846,7 @@ void usched_blocked(char *sp, void *unused)
 	uint64_t fp = s->s_fp_expected;
 
 	(void)unused;
+	USCHED_PROBE_THREAD(block, u);
 	if (unlikely(fp & FP_SHARED))
 		block_sharing(sp, s, u);
 	fp_store(sp);
@@ -926,6 +928,8 @@ static ALWAYS_INLINE UNCHECKED void thread_reuse(struct ustack *u)
 	if (!s->s_again(s, u))
 		return;
 	u = usched_current;
+	USCHED_PROBE_THREAD(make, u);	/* it is another thread now */
+	USCHED_PROBE_THREAD(begin, u);
 	usched_launch(u->u_sched->s_lane[u->u_lane].l_bottom, u->u_f, u->u_arg);
 }
 
@@ -933,6 +937,7 @@ static ALWAYS_INLINE UNCHECKED void thread_reuse(struct ustack *u)
 static ALWAYS_INLINE SWITCHES void thread_end(struct ustack *u)
 {
 	UHARD(leave(u, NULL));
+	USCHED_PROBE_THREAD(end, u);
 	thread_reuse(u);
 	u = usched_current;
 	usched_jump(u->u_sched->s_base, thread_done, u);
@@ -1050,6 +1055,9 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 	u->u_stack = stack;
 	u->u_len   = buffer_size(len);
 	u->u_top   = NEW;
+	/* Tracers know no names of variables, such as that of a static thread. */
+	__asm__("" : "+r"(u));
+	USCHED_PROBE_THREAD(make, u);
 }
 
 void ustack_fini(struct ustack *u)
@@ -1060,6 +1068,7 @@ void ustack_fini(struct ustack *u)
 	if (u->u_top == NEW || u->u_top == NULL)
 		private_unused(u);
 	else if (u->u_top != ENDED && u->u_sched->s_lane != NULL) {
+		USCHED_PROBE_THREAD(end, u);
 		hooks_gone(u);
 		lane_put(u->u_sched, u);
 		u->u_sched->s_forgotten_nr++;

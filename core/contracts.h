@@ -47,6 +47,7 @@ static NOINLINE void adopt(struct ustack *u)
 		 "length without a buffer");
 	u->u_len = buffer_size(u->u_len);
 	u->u_top = NEW;
+	USCHED_PROBE_THREAD(make, u);
 }
 
 /*

@@ -86,6 +86,7 @@ static UNCHECKED void leave(struct usched *s)
 	hooks(s, 0);
 	if (u != NULL) {
 		UHARD(left(u));
+		USCHED_PROBE_THREAD(end, u);
 		UHARD(ended(u));
 		lane_put(s, u);
 		u->u_top = ENDED;

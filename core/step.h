@@ -59,6 +59,7 @@ void usched_passed(char *sp)
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 	ptrdiff_t spare = u->u_len - (l->l_bottom - sp);
 
+	USCHED_PROBE_THREAD(block, u);
 	if (HARD || unlikely((size_t)spare > USCHED_SLACK ||
 			     (unsigned)s->s_fp_expected != s->s_fp))
 		block_special(sp, u, l);	/* too: lane 0, OpenMP */

@@ -79,6 +79,12 @@ UPREEMPT_NEVER;
 #define ASK		4	/* calls before it asks the clock */
 #define GUESTS		2	/* waits elsewhere, before it is armed there */
 
+/* Tells tracers that the thread of r is about to wait: core/probe.h */
+#define PROBE_WAIT(r, fd, what)						\
+	USCHED_PROBE(fd_wait, USCHED_PROBE_POINTER "%0 "		\
+		     USCHED_PROBE_INT "%1 " USCHED_PROBE_INT "%2",	\
+		     "m"((r)->r_wait.w_stack), "r"(fd), "r"(what))
+
 static __thread unsigned calls;		/* since a thread has waited here */
 
 /* Waits of threads. */
@@ -276,6 +282,7 @@ struct upoll_begun upoll_begin(int fd, int what, utime_ns until, int how)
 	r = record_make(what == (UREAD | UWRITE) ? 2 : 1, fd, &b.b_rc);
 	if (r == NULL)
 		return b;
+	PROBE_WAIT(r, fd, what);
 	b.b_rc = queue(r, 0, fd, what, how);
 	if (b.b_rc != 0) {
 		record_drop(r);
@@ -347,6 +354,7 @@ struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr)
 		if (fds[i].fd < 0)
 			continue;
 		what   = what_of(&fds[i]);
+		PROBE_WAIT(r, fds[i].fd, what);
 		b.b_rc = queue(r, nodes, fds[i].fd, what, UPOLL_AGAIN);
 		nodes += what & UREAD && what & UWRITE ? 2 : 1;
 	}

@@ -35,8 +35,8 @@ static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 		uproc_queue_put(&p->p_queue, t);
 }
 
-/* Wakes t, which then sees what the waker has written before: wakes R3. */
-void uproc_post(struct uproc_thread *t)
+/* Sends a wake to t: uproc_post(), but not told to tracers. */
+static void post(struct uproc_thread *t)
 {
 	struct uproc *p;
 
@@ -48,16 +48,24 @@ void uproc_post(struct uproc_thread *t)
 		uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
 
+/* Wakes t, which then sees what the waker has written before: wakes R3. */
+void uproc_post(struct uproc_thread *t)
+{
+	USCHED_PROBE_THREAD(wake, &t->t_stack);
+	post(t);
+}
+
 /* The s_wake() of rr and ll. Any native thread. */
 static void wake(struct usched *s, struct ustack *u)
 {
 	struct uproc_thread *t = (struct uproc_thread *)u;
 
 	(void)s;
+	USCHED_PROBE_THREAD(wake, u);
 	if (uproc_of(t) == uproc_native())
 		ready(uproc_of(t), t, 1);
 	else
-		uproc_post(t);
+		post(t);
 }
 
 /* Takes what has come to p, except for events from outside. */

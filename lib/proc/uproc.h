@@ -414,6 +414,16 @@ static __inline__ void uproc_live(const struct uproc_thread *t,
 }
 #endif
 
+/*
+ * Tells tracers of a wake of t, where a function of the library is made of what
+ * programs inline.
+ */
+#if defined(UPROC_PROBES)
+#define UPROC_WOKEN(t)	USCHED_PROBE_THREAD(wake, &(t)->t_stack)
+#else
+#define UPROC_WOKEN(t)	((void)0)
+#endif
+
 /* Sets *p to the caller's processor, and returns whether t belongs to it. */
 static __inline__ int uproc_is_here(const struct uproc_thread *t,
 				     struct uproc **p)

@@ -239,9 +239,13 @@ static void steal_from(struct ws_worker *w, struct ws_worker *v,
 	if (o->o_nr == 0)
 		ws_policy_vain(&w->w_thief, &v->w_observed, switches_of(v),
 			       now_ns());
-	else
+	else {
+		USCHED_PROBE(steal, USCHED_PROBE_INT "%0 " USCHED_PROBE_INT "%1 "
+			     USCHED_PROBE_INT "%2", "m"(w->w_proc.p_nr),
+			     "m"(v->w_proc.p_nr), "m"(o->o_nr));
 		ws_policy_try(&w->w_thief, &v->w_observed, v->w_proc.p_nr,
 			      switches_of(v) + switches_of(w));
+	}
 }
 
 /* Puts x, which was taken, where it can be taken again. */

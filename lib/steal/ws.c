@@ -53,6 +53,7 @@
 
 #define USCHED_PREEMPT	1
 #define WS_INLINE	__attribute__((noinline))
+#define UPROC_PROBES	1
 #include "ws.h"
 #include "choose.h"
 
@@ -90,6 +91,7 @@ void ws_post(struct ws_thread *thread)
 	struct ws_worker *from = worker_of(ustack_self());
 
 	uproc_live(t, "post");
+	USCHED_PROBE_THREAD(wake, &t->t_stack);
 	if (UWAIT_WATCHED)
 		uwait_watch_posted(&t->t_stack, false);
 	if (inherited(t) || !ws_mail_post(&t->t_wakes))
@@ -129,9 +131,10 @@ static ALWAYS_INLINE void wake_home(struct ws_worker *w, struct uproc_thread *t)
 /* Wakes t. w: the worker of the caller, outside of its section, or NULL. */
 static void wake_from(struct ws_worker *w, struct uproc_thread *t)
 {
-	if (w != NULL && ws_home(t) == w && enter_home(w, t))
+	if (w != NULL && ws_home(t) == w && enter_home(w, t)) {
+		USCHED_PROBE_THREAD(wake, &t->t_stack);
 		wake_home(w, t);
-	else
+	} else
 		ws_post((struct ws_thread *)t);
 }
 

@@ -287,8 +287,9 @@ static __inline__ int ws_is_hint(const struct uproc_thread *t,
 	return __atomic_load_n(&t->t_stack.u_sched, __ATOMIC_ACQUIRE) == s;
 }
 
-/* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
-#if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(WS_INLINE)
+/* With USCHED_PREEMPT or USCHED_CALL, or in the hard mode, these are not inline. */
+#if !defined(WS_INLINE) && (defined(USCHED_PREEMPT) ||		\
+	defined(USCHED_HARD) || defined(USCHED_CALL))
 int  ws_wait(void);
 void ws_wake(struct ws_thread *t);
 #else
@@ -333,6 +334,7 @@ WS_INLINE void ws_wake(struct ws_thread *t)
 		ws_wake_slow(t);
 		return;
 	}
+	UPROC_WOKEN(u);
 	g = ws_gate_of(s);
 	if (uwakes_add(&u->t_wakes, 1)) {
 		before = g->g_slot;

@@ -412,11 +412,14 @@ static void complete(struct uwait *w)
 {
 	struct ustack *u = w->w_stack;
 
-	if (u == NULL)
+	if (u == NULL) {
 		complete_no_thread(w);
-	else	/* Atomic: ws moves threads. All dispatchers have these ops. */
-		uwait_ops_of(__atomic_load_n(&u->u_sched, __ATOMIC_RELAXED))->
-			o_complete(NULL, w);
+		return;
+	}
+	USCHED_PROBE_THREAD(wake, u);
+	/* Atomic: ws moves threads. All dispatchers have these ops. */
+	uwait_ops_of(__atomic_load_n(&u->u_sched, __ATOMIC_RELAXED))->
+		o_complete(NULL, w);
 }
 
 void uwait_complete(struct uwait *w, int result)

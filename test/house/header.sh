@@ -89,6 +89,7 @@ UMUTEX_LOCAL	struct umutex x = UMUTEX_LOCAL;
 UONCE_LOCAL	struct uonce x = UONCE_LOCAL;
 UPREEMPT_NEVER	int x = 0; UPREEMPT_NEVER;
 UPREEMPT_SECTION	const char *x = UPREEMPT_SECTION(".text");
+UPROC_WOKEN	struct uproc_thread *x = 0; UPROC_WOKEN(x);
 URW_LOCAL	struct urw x = URW_LOCAL;
 USCHED_RACE	int x = 0; USCHED_RACE(1);
 USEM	struct usem x = USEM(1);

@@ -26,6 +26,33 @@ static inline int uslice_is_new(const struct ustack *u)
 	return u->u_top == USLICE_NEW || u->u_top == NULL;
 }
 
+/* In s_steps: the thread of a usched_step() has ended. */
+#define USLICE_STEP_ENDED	2
+
+/* Returns where the slice of u lies, or belongs. */
+static inline const char *uslice_place(const struct ustack *u)
+{
+	return (const char *)((uintptr_t)u->u_top & ~(uintptr_t)USLICE_LOW);
+}
+
+/*
+ * Returns where the bytes of the slice of u are, which has begun and not ended, and
+ * sets *nob to how many: in the lane, or in the buffer, without prologue words that it
+ * may lack (core/buffer.h). The lanes are those of s.
+ */
+static inline const char *uslice_bytes(const struct usched *s, const struct ustack *u,
+				       size_t *nob)
+{
+	const char *at = uslice_place(u);
+	size_t len = (size_t)u->u_len & ~(size_t)USLICE_LOW;
+
+	*nob = (size_t)(s->s_lane[u->u_lane].l_bottom - at);
+	if (!((uintptr_t)u->u_top & USLICE_AWAY))
+		return at;
+	*nob = len < *nob ? len : *nob;
+	return (const char *)u->u_stack;
+}
+
 /* Tells whether u runs, or runs a dispatcher, on this native thread. */
 HIDDEN int usched_runs(const struct ustack *u);
 

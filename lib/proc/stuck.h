@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stuck.h: says at the end of a set which threads wait for ever. A part of uproc.c. */
+/* stuck.h: finds threads, and at the end those that wait for ever. A part of uproc.c. */
 
 #ifndef USTUCK_H
 #define USTUCK_H
@@ -17,6 +17,11 @@
  * scheduler: rr_wait() in a thread of ws does not look for wakes that have come,
  * and gives the thread no home. All wakes under way have arrived by now.
  *
+ * This walk (uproc_walk()) is also that of the census (vcensus.c) and of those who
+ * look for pointers (uroots.c). They walk while processors run, so a field is as
+ * its processor leaves it. A buffer may begin with saved registers that look like
+ * the first words of a thread. So no address is believed that is not in a lane.
+ *
  * An object that a thread waits for is the program's, which may have unmapped
  * it. So its owner is read by a system call, which returns an error then.
  */
@@ -31,6 +36,7 @@
 #define STUCK_MOST	8	/* threads that are named */
 #define STUCK_OWNERS	256	/* waits for objects with an owner */
 #define STUCK_ENDED	6	/* USLICE_ENDED */
+#define WALK_AHEAD	16	/* blocks */
 
 /* Names in the library; a program of a few of its files does without. */
 #if defined(USCHED_NAMES)
@@ -70,6 +76,53 @@ UNCHECKED bool uproc_is_thread(const struct uproc_set *set, const void *block,
 	       at % set->set_ops.op_size == 0 && u->u_f != NULL &&
 	       u->u_len >= 0 && u->u_lane >= USCHED_PRIVATE &&
 	       u->u_top != (char *)STUCK_ENDED;
+}
+
+/* Returns whether the top of u, if u has one, lies in a lane of its dispatcher. */
+static UNCHECKED bool walk_is_in_lane(const struct ustack *u)
+{
+	const struct usched *s = u->u_sched;
+	uintptr_t top = (uintptr_t)u->u_top & ~(uintptr_t)USCHED_NOT_READY;
+	const struct usched_lane *l;
+
+	if (top == 0)
+		return true;
+	if (u->u_lane < 0 || s->s_lane == NULL ||
+	    u->u_lane > s->s_lane_nr + usched_private_nr(s->s_private))
+		return false;
+	l = &s->s_lane[u->u_lane];
+	return top < (uintptr_t)l->l_bottom && top >= (uintptr_t)l->l_low;
+}
+
+struct walk_at {
+	const struct uproc_set  *wk_set;
+	const struct uproc_walk *wk_walk;
+};
+
+static UNCHECKED void walk_see(void *arg, const void *block, size_t size)
+{
+	const struct walk_at *at = arg;
+	const struct uproc_walk *w = at->wk_walk;
+	const struct uwait *r = block;
+
+	__builtin_prefetch((const char *)block + WALK_AHEAD * size);
+	if (uproc_is_thread(at->wk_set, block, size)) {
+		if (w->wa_thread != NULL && walk_is_in_lane(block))
+			w->wa_thread(w->wa_arg, block);
+	} else if (w->wa_record != NULL && size >= sizeof *r) {
+		size_t thread = umem_size_at(&at->wk_set->set_mem, r->w_stack);
+
+		if (thread != 0 &&
+		    uproc_is_thread(at->wk_set, r->w_stack, thread))
+			w->wa_record(w->wa_arg, r, size);
+	}
+}
+
+void uproc_walk(const struct uproc_set *set, const struct uproc_walk *w)
+{
+	struct walk_at at = { set, w };
+
+	umem_each((struct umem *)&set->set_mem, walk_see, &at);
 }
 
 /* Returns whether a block is a thread of the set that is blocked. */
@@ -338,8 +391,10 @@ static NOINLINE void stuck_report(struct uproc_set *set, const char *name,
 {
 	struct stuck k = { .st_set = set };
 
+	umem_hold(&set->set_mem);
 	umem_each(&set->set_mem, stuck_thread, &k);
 	umem_each(&set->set_mem, stuck_record, &k);
+	umem_release(&set->set_mem);
 	stuck_owners(k.st_first, k.st_nr);
 	stuck_owners(k.st_owner, k.st_owner_nr);
 	stuck_say(&k, name, left);

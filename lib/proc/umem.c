@@ -359,6 +359,16 @@ static void span_each(const struct umem *m, const struct umem_span *p,
 		f(arg, address(p) + i * size, size);
 }
 
+void umem_hold(struct umem *m)
+{
+	pthread_mutex_lock(&m->m_lock);
+}
+
+void umem_release(struct umem *m)
+{
+	pthread_mutex_unlock(&m->m_lock);
+}
+
 void umem_each(struct umem *m, void (*f)(void *arg, const void *block,
 					 size_t size), void *arg)
 {
@@ -366,7 +376,6 @@ void umem_each(struct umem *m, void (*f)(void *arg, const void *block,
 	const struct umem_span *p;
 	size_t i;
 
-	pthread_mutex_lock(&m->m_lock);
 	for (l = m->m_chunk.l_next; l != &m->m_chunk; l = l->l_next) {
 		const struct umem_chunk *c = (const struct umem_chunk *)l;
 
@@ -377,7 +386,6 @@ void umem_each(struct umem *m, void (*f)(void *arg, const void *block,
 				span_each(m, p, f, arg);
 		}
 	}
-	pthread_mutex_unlock(&m->m_lock);
 }
 
 /* Returns whether m has begun the segment in which this lies. */
@@ -396,18 +404,35 @@ static bool is_ours(const struct umem *m, const void *at)
 	return false;
 }
 
+/* Returns the size of the large block that begins there; 0: none does. */
+static size_t large_size_at(const struct umem *m, const void *at)
+{
+	const struct umem_link *l;
+
+	for (l = m->m_large.l_next; l != &m->m_large; l = l->l_next)
+		if ((const char *)l + LINE == (const char *)at)
+			return ((const struct umem_large *)l)->g_mapped - LINE;
+	return 0;
+}
+
 size_t umem_size_at(const struct umem *m, const void *at)
 {
 	const struct umem_span *p;
 	size_t size, from;
 
-	if (!is_ours(m, at) || ((uintptr_t)at & (SEGMENT - 1)) < HEAD * PAGE)
+	if (!is_ours(m, at))
+		return large_size_at(m, at);
+	if (((uintptr_t)at & (SEGMENT - 1)) < HEAD * PAGE)
 		return 0;
 	p = &segment_of(at)->g_span[((uintptr_t)at & (SEGMENT - 1)) / PAGE -
 				    HEAD];
+	if (p->s_class == RUN && p->s_first == 0 && ((uintptr_t)at & (PAGE - 1)) == 0)
+		return p->s_pages * PAGE;
 	if (p->s_class >= UMEM_CLASS_NR)
 		return 0;
 	p -= p->s_first;
+	if (p->s_class >= UMEM_CLASS_NR)	/* a page within a free run */
+		return 0;
 	size = m->m_cut[p->s_class].c_size;
 	from = (size_t)((const char *)at - address(p));
 	return from % size == 0 && from / size < p->s_cut ? size : 0;

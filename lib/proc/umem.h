@@ -114,15 +114,19 @@ UMEM_HIDDEN void umem_fini(struct umem *m);
  */
 UMEM_HIDDEN size_t umem_held(struct umem *m);
 
+/* Keeps spans and blocks as they are, until the release: m_lock. Any thread. */
+UMEM_HIDDEN void umem_hold(struct umem *m);
+UMEM_HIDDEN void umem_release(struct umem *m);
+
 /*
  * Calls f for each block that was cut and not merged, in use or free. A free
  * block begins with a link. f must not call functions of this file, except
- * umem_size_at(). Any thread.
+ * umem_size_at(). Between umem_hold() and umem_release().
  */
 UMEM_HIDDEN void umem_each(struct umem *m, void (*f)(void *arg,
 			   const void *block, size_t size), void *arg);
 
-/* Returns the size of the block that begins there; 0: none does. */
+/* Returns the size of the block that begins there; 0: none does. As umem_each(). */
 UMEM_HIDDEN size_t umem_size_at(const struct umem *m, const void *at);
 
 /* Makes *o an empty pool of m. *o is zeroed. */

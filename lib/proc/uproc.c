@@ -44,7 +44,7 @@
  *	join.h			waiting for the end of a thread
  *
  *	blocks.h		memory of threads and slices
- *	stuck.h			what is said of threads that wait for ever
+ *	stuck.h			a walk over all threads; names those that wait for ever
  *	room.h			room in the queue
  *	lanes.h			lanes, and promises of private lanes
  *	deal.h			which processor is given a new thread
@@ -209,10 +209,25 @@ static void sources_free(struct uproc_set *set)
 	uwait_sources_fini(&locals);	/* last: see there */
 }
 
+/* Is told of each set, or NULL. */
+static void (*watch_set)(struct uproc_set *set, bool begins);
+
+void uproc_watch_sets(void (*f)(struct uproc_set *set, bool begins))
+{
+	watch_set = f;
+}
+
+static void set_known(struct uproc_set *set, bool begins)
+{
+	if (watch_set != NULL)
+		watch_set(set, begins);
+}
+
 static void set_free(struct uproc_set *set)
 {
 	int i;
 
+	set_known(set, false);
 	if (set->set_proc != NULL)
 		sources_free(set);
 	if (set->set_calls != NULL)
@@ -301,6 +316,7 @@ static int set_make(struct uproc_set **out, int proc_nr,
 		usched_name_by(usymbol_function);
 	*out = set;
 	stacks_init(set);
+	set_known(set, true);
 	return 0;
 }
 

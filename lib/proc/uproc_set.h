@@ -243,6 +243,28 @@ UPROC_HIDDEN bool uproc_is_thread(const struct uproc_set *set, const void *block
 UPROC_HIDDEN bool uproc_is_record(const struct uproc_set *set, const void *block,
 				  size_t size, struct uwait_seen *v);
 
+/* What a walk finds. A member may be NULL. */
+struct uproc_walk {
+	void (*wa_thread)(void *arg, const struct ustack *u);
+	/* A block of size bytes that begins with the address of a thread. */
+	void (*wa_record)(void *arg, const struct uwait *w, size_t size);
+	void  *wa_arg;
+};
+
+/*
+ * Walks over the threads of set that have not ended, and over the records of their
+ * waits, in the order of their addresses. Of a thread that has begun, u_lane is a lane
+ * of its dispatcher, and u_top is in that; its other fields are as its processor
+ * leaves them at this moment. Caller holds set_mem: umem_hold().
+ */
+UPROC_HIDDEN void uproc_walk(const struct uproc_set *set, const struct uproc_walk *w);
+
+/*
+ * For uroots.c: lets f be told of each set from now on, before its first thread is made,
+ * and before it is freed. Once, when the program is loaded.
+ */
+UPROC_HIDDEN void uproc_watch_sets(void (*f)(struct uproc_set *set, bool begins));
+
 /* Returns whether u, which is blocked, waits for a wake. A hint: uwait.h. */
 UPROC_HIDDEN int uproc_waits(const struct ustack *u);
 

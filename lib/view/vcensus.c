@@ -3,8 +3,8 @@
 
 /*
  * A ring does not know threads that have waited for longer than it reaches back.
- * So threads are looked for in the memory of each set of processors, as
- * lib/proc/stuck.h does, and counted by function, stack and wait.
+ * So threads are looked for in the memory of each set of processors, by the walk of
+ * lib/proc/stuck.h, and counted by function, stack and wait.
  *
  * THE STOP. A thread that moves has no stack to look at, so no dispatcher may
  * begin a thread meanwhile:
@@ -57,7 +57,7 @@ UPREEMPT_NEVER;
 
 #define TABLE		4096		/* a power of two, more than UVIEW_ROWS */
 #define WALKS		2000		/* unwindings of a census */
-#define AHEAD		16		/* threads, blocks */
+#define AHEAD		16		/* threads */
 #define LINE		64		/* bytes of a cache line */
 
 /* All is protected by v_lock. */
@@ -166,8 +166,7 @@ static void count_thread(const struct ustack *u)
 static void see_thread(const struct ustack *u)
 {
 	const struct ustack **at = &census.c_next[census.c_seen++ % AHEAD];
-	const char *top = u->u_stack != NULL ? u->u_stack :
-		(const char *)((uintptr_t)u->u_top & ~(uintptr_t)USLICE_LOW);
+	const char *top = u->u_stack != NULL ? u->u_stack : uslice_place(u);
 
 	__builtin_prefetch(top);
 	__builtin_prefetch(top + LINE);
@@ -214,38 +213,36 @@ static void see_record(const struct uwait *w, const struct uwait_seen *v)
 }
 
 /*
- * Returns whether u_stack is as long as u says, and the top of u lies in its lane.
- * A buffer may begin with saved registers that look like the first words of a
- * thread, u_len being one half of an address.
+ * Called by the walk. Passes over u if u_stack is not as long as u says: then the
+ * block looks like a thread by chance, and u_len is one half of an address.
  */
-static bool is_whole(const struct ustack *u)
+static void thread_seen(void *arg, const struct ustack *u)
 {
-	const struct usched *s = u->u_sched;
-	const struct usched_lane *l;
-	uintptr_t top = (uintptr_t)u->u_top & ~(uintptr_t)USLICE_LOW;
 	size_t size = umem_size_at(&census.c_set->set_mem, u->u_stack);
 
-	if (size != 0 && (size_t)u->u_len > size + USLICE_LOW)
-		return false;
-	if (uslice_is_new(u))
-		return true;
-	if (u->u_lane < 0 || s->s_lane == NULL ||
-	    u->u_lane > s->s_lane_nr + usched_private_nr(s->s_private))
-		return false;
-	l = &s->s_lane[u->u_lane];
-	return top < (uintptr_t)l->l_bottom && top >= (uintptr_t)l->l_low;
+	(void)arg;
+	if (size == 0 || (size_t)u->u_len <= size + USLICE_LOW)
+		see_thread(u);
 }
 
-static void see(void *arg, const void *block, size_t size)
+static void record_seen(void *arg, const struct uwait *w, size_t size)
 {
 	struct uwait_seen seen;
 
 	(void)arg;
-	__builtin_prefetch((const char *)block + AHEAD * size);
-	if (uproc_is_thread(census.c_set, block, size) && is_whole(block))
-		see_thread(block);
-	else if (uproc_is_record(census.c_set, block, size, &seen))
-		see_record(block, &seen);
+	if (uproc_is_record(census.c_set, w, size, &seen))
+		see_record(w, &seen);
+}
+
+static void count_set(struct uproc_set *set)
+{
+	static const struct uproc_walk walk = { thread_seen, record_seen, NULL };
+
+	census.c_set = set;
+	umem_hold(&set->set_mem);
+	uproc_walk(set, &walk);
+	umem_release(&set->set_mem);
+	see_rest();
 }
 
 /* Sets the holders, as far as they can be read: an object may be unmapped. */
@@ -285,15 +282,12 @@ static void count(void)
 	for (v = uview_all.v_first; v != NULL; v = v->w_next) {
 		if (v->w_proc == NULL)
 			continue;
-		census.c_set = v->w_proc->p_set;
 		for (w = uview_all.v_first; w != v; w = w->w_next)
 			if (w->w_proc != NULL &&
-			    w->w_proc->p_set == census.c_set)
+			    w->w_proc->p_set == v->w_proc->p_set)
 				break;
-		if (w != v)
-			continue;		/* it was counted */
-		umem_each((struct umem *)&census.c_set->set_mem, see, NULL);
-		see_rest();
+		if (w == v)			/* else it was counted */
+			count_set(v->w_proc->p_set);
 	}
 }
 

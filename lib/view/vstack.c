@@ -86,16 +86,11 @@ static inline UNCHECKED uint64_t hash_of(const uintptr_t *at, size_t nr,
 unsigned uview_stack_of(struct uview_tap *a, const struct usched *s,
 			const struct ustack *u, bool may_walk)
 {
-	uintptr_t top = (uintptr_t)u->u_top;
-	const char *at = (const char *)(top & ~(uintptr_t)USLICE_LOW);
-	size_t nob = (size_t)(s->s_lane[u->u_lane].l_bottom - at);
-	uint64_t hash = (uintptr_t)u->u_f ^ (uint64_t)nob << 48;
+	size_t nob, all = (size_t)(s->s_lane[u->u_lane].l_bottom - uslice_place(u));
+	const char *at = uslice_bytes(s, u, &nob);
+	uint64_t hash = (uintptr_t)u->u_f ^ (uint64_t)all << 48;
 	unsigned i;
 
-	if (top & USLICE_AWAY) {
-		at  = u->u_stack;
-		nob = (size_t)u->u_len < nob ? (size_t)u->u_len : nob;
-	}
 	hash = hash_of((const uintptr_t *)at, nob / sizeof(uintptr_t), hash);
 	i = (unsigned)(hash >> 20) & (UVIEW_HASHES - 1);
 	if (likely(a->a_stack[i].hash == hash))

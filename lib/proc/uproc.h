@@ -142,6 +142,9 @@ struct uproc_mark {
 /* Is told of a thread; or, if t is NULL, that tasks threads can be made. */
 typedef void uproc_fresh(void *arg, const struct ustack *t, unsigned tasks);
 
+/* Is told of a thread that is not made yet: its function, and where its argument is. */
+typedef void uproc_kept(void *arg, void (*f)(void *), void *const *at);
+
 /*
  * A scheduler over processors. s_next() of op_sched returns the thread that runs next;
  * all other members may be left out.
@@ -167,6 +170,12 @@ struct uproc_ops {
 	 */
 	unsigned (*op_fresh)(struct uproc *p, struct uproc_mark *m, int outside,
 			     uproc_fresh *f, void *arg);
+	/*
+	 * For uroots.h: calls f for each thread of p that is not made yet, and maybe for
+	 * threads that were. NULL: there are no such. p may have been stopped at any
+	 * instruction.
+	 */
+	void (*op_kept)(const struct uproc *p, uproc_kept *f, void *arg);
 };
 
 /*

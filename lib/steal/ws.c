@@ -667,6 +667,25 @@ static void in_child(struct uproc *p)
 	((struct ws_worker *)p)->w_gate.g_stop.k_stop |= WS_STOP_ASKED;
 }
 
+/*
+ * The op_kept: tasks. The owner may be in a pop, and has not read the item yet: then it
+ * has moved one end of the deque, or for the last item both (deque Q2).
+ */
+static void kept(const struct uproc *p, uproc_kept *f, void *arg)
+{
+	const struct ws_deque *d = &((const struct ws_worker *)p)->w_deque;
+	struct ws_deque_array *a = __atomic_load_n(&d->d_array, __ATOMIC_ACQUIRE);
+	unsigned long i = __atomic_load_n(&d->d_top, __ATOMIC_RELAXED) - 1;
+	long nr = ws_deque_span(__atomic_load_n(&d->d_bottom, __ATOMIC_RELAXED), i);
+
+	for (nr++; a != NULL && nr > 0; i++, nr--) {
+		const struct ws_deque_item *x = ws_deque_slot(a, i);
+
+		if (is_task(*x))
+			f(arg, task_f(*x), &x->i_arg);
+	}
+}
+
 static const struct uproc_ops ops = {
 	.op_sched   = {
 		.s_next    = next,
@@ -682,6 +701,7 @@ static const struct uproc_ops ops = {
 	.op_init    = worker_init,
 	.op_fini    = worker_fini,
 	.op_fresh   = fresh,
+	.op_kept    = kept,
 	.op_move    = {
 		.mv_lanes    = lanes_init,
 		.mv_waits    = &wait_ops,

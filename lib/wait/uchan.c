@@ -125,11 +125,12 @@ static struct ufork at_fork = {
 };
 UFORK(at_fork)
 
-/* Tells a recorder that c begins or ends. */
+/* Tells modules that look on that c begins or ends. */
 static NOINLINE void watched(const struct uchan *c, bool begins)
 {
 	const struct uwait_queue q = {
-		c, &c->ch_count, &c->ch_head, &c->ch_laps, c->ch_room
+		c, &c->ch_count, &c->ch_head, &c->ch_laps, c->ch_room,
+		c->ch_size, c->ch_ring
 	};
 
 	if (c->ch_room != 0)

@@ -686,6 +686,8 @@ struct uwait_queue {
 	const void     *uq_at;		/* what it belongs to */
 	const unsigned *uq_length, *uq_first, *uq_laps;
 	unsigned        uq_room;
+	unsigned        uq_size;	/* of a value */
+	const char     *uq_ring;
 };
 
 /*

@@ -15,7 +15,7 @@ uselect|uwork|uscope|uthread|ukey|utime|uticker|unow|uafter|unever|
 upark|ulock|ufence|uwheel|usync|umutex|ucond|usem|urw|ugroup|ubarrier|uonce|
 ustack|ugen|uproc|uwakes|uinbox|ucpus|ucall|umem|uhard|uguard|
 upreempt|ustats|utrace|uio|uloop|upoll|unet|userve|ufile|usignal|uchild|
-uevents|uengine|engine|umain|uread|uwrite|uview|uchain|usim|uhistory|rr|ll|ws
+uevents|uengine|engine|umain|uread|uwrite|uview|uchain|uroots|usim|uhistory|rr|ll|ws
 END
 )
 prefixed="^($prefixes)(_|\$)|^($(echo "$prefixes" | tr a-z A-Z))(_|\$)"

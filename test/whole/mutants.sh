@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # mutants.sh: tests find what is broken on purpose in loops, rings, kinds of libraries,
 # generations of armings, thefts, looks at threads, recorders, the Python face, objects of
-# the hard mode, scopes, conditions, and calls of plain dispatchers. (Others: chaos.sh,
+# the hard mode, scopes, conditions, calls of plain dispatchers, and what a collector is
+# given. (Others: chaos.sh,
 # law.sh, model.sh, sync.sh, httpd.sh.) --full: also those that take long. A word:
 # only mutants whose names contain it.
 #
@@ -425,4 +426,33 @@ broken 'calls: what arrived is waited for' call_plain lib/wait/uwait.c \
 	's/return w->w_taken > 0 && uwait_state(w) == UWAIT_ARRIVED;/return false;/'
 broken 'calls: a descriptor is closed before its last writer ends' call_plain \
 	lib/wait/usource.c 's/sources_fini(b, false);/sources_fini(b, true);&/'
+# What a collector is given.
+broken 'roots: no buffers' roots lib/debug/uroots.c \
+	'/^static void give_buffer/,/^}/s/if ((uintptr_t)u->u_top & USLICE_AWAY)/if (0)/'
+broken 'roots: no slices in lanes' roots lib/debug/uroots.c \
+	's/^	if (!is_shut(l))$/	if (0)/'
+broken 'roots: no private stacks' roots lib/debug/uroots.c \
+	's/int nr = s->s_lane_nr + usched_private_nr(.*;/int nr = s->s_lane_nr;/'
+broken 'roots: no lane of a processor' roots lib/debug/uroots.c \
+	's/^	return l->l_bottom;/	return NULL;/'
+broken 'roots: no arguments' roots lib/debug/uroots.c \
+	'/^static void thread_seen/,/^}/s/if (uslice_is_new(u))/if (0)/'
+broken 'roots: no arguments in shells' roots lib/debug/uroots.c \
+	's/^#define SHELLS.*/#define SHELLS 0/'
+broken 'roots: no tasks' roots lib/debug/uroots.c \
+	's/if (set->set_ops.op_kept != NULL)/if (0)/'
+broken 'roots: no keys' roots lib/debug/uroots.c \
+	's/^	give_block(g, b.b_keys);//'
+broken 'roots: no records' roots lib/debug/uroots.c \
+	's/^	give(((const struct in_set .*//'
+broken 'roots: no channels' roots lib/debug/uroots.c \
+	's/^	give_queues(&g);//'
+broken 'roots: no generators' roots lib/debug/uroots.c \
+	's/^			give_step(&g, r);/;/'
+broken 'roots: no stack around a generator' roots lib/debug/uroots.c \
+	's/^	if (from < bottom)$/	if (0)/'
+broken 'roots: an end of a ring alone' roots lib/debug/uroots.c \
+	's/give(g, q->uq_ring, (size_t)(nr - high).*//'
+broken 'roots: a thread that is being made has a shell' roots_step lib/debug/uroots.c \
+	's/give_args(in->i_giver, u->u_f, &u->u_arg, false)/give_args(in->i_giver, u->u_f, \&u->u_arg, true)/'
 counted

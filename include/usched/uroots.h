@@ -1,0 +1,1 @@
+../../lib/debug/uroots.h

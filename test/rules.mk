@@ -88,9 +88,9 @@ chosen: $(patsubst %,$(T_B)/%,$(filter-out %.sh,$(CHOSEN)))
 	@$(RUN) $^ $(filter %.sh,$(CHOSEN))
 
 # All tests. AFTER=test: without the scripts that make test has run in full.
-LONG    := test/whole/bare.sh test/debug/hard.sh test/whole/tools.sh test/whole/model.sh \
-	   test/house/scheduler.sh test/whole/chaos.sh test/debug/law.sh test/whole/release.sh \
-	   test/whole/packages.sh test/ext/sim/sim.sh test/ext/mpi/mpi.sh \
+LONG    := test/whole/bare.sh test/whole/mutants.sh test/debug/hard.sh test/whole/tools.sh \
+	   test/whole/model.sh test/house/scheduler.sh test/whole/chaos.sh test/debug/law.sh \
+	   test/whole/release.sh test/whole/packages.sh test/ext/sim/sim.sh test/ext/mpi/mpi.sh \
 	   test/debug/gc.sh
 DONE    := $(if $(AFTER),$(DOCS))
 check:

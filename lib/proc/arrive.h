@@ -36,7 +36,7 @@ static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 }
 
 /* Sends a wake to t: uproc_post(), but not told to tracers. */
-static void post(struct uproc_thread *t)
+static void wake_send(struct uproc_thread *t)
 {
 	struct uproc *p;
 
@@ -52,7 +52,7 @@ static void post(struct uproc_thread *t)
 void uproc_post(struct uproc_thread *t)
 {
 	USCHED_PROBE_THREAD(wake, &t->t_stack);
-	post(t);
+	wake_send(t);
 }
 
 /* The s_wake() of rr and ll. Any native thread. */
@@ -65,7 +65,7 @@ static void wake(struct usched *s, struct ustack *u)
 	if (uproc_of(t) == uproc_native())
 		ready(uproc_of(t), t, 1);
 	else
-		post(t);
+		wake_send(t);
 }
 
 /* Takes what has come to p, except for events from outside. */

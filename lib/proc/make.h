@@ -92,7 +92,7 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 		ring_move(p);
 		ready(p, t, 1);
 	} else
-		post(t);
+		wake_send(t);
 	return t;
 }
 

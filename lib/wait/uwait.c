@@ -661,7 +661,7 @@ static int block_sure(struct uwait *w)
 #define block	block_sure
 #endif
 
-static __thread unsigned refused;	/* waits that have not begun */
+static __thread unsigned in_vain;	/* waits that have not begun */
 
 /*
  * Ends a wait that has not begun. A loop may wait again and again in a cancelled scope:
@@ -671,7 +671,7 @@ static NOINLINE int refuse(struct uwait *w)
 {
 	int rc = ended(w);
 
-	if (++refused % REFUSED_MOST == 0)
+	if (++in_vain % REFUSED_MOST == 0)
 		(void)uwait_give_way();
 	return rc;
 }

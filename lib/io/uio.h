@@ -111,14 +111,14 @@ ssize_t u_readv(int fd, const struct iovec *v, int nr, utime_ns until);
 ssize_t u_writev(int fd, const struct iovec *v, int nr, utime_ns until);
 
 /*
- * Reads size bytes. Less: the stream has ended, or an error came after some
- * bytes, and the next call returns it. An error: nothing was read.
+ * Reads size bytes, or returns fewer if the stream ends or an error comes after
+ * some bytes. The next call returns that error. An error: nothing was read.
  */
 ssize_t u_read_all(int fd, void *buf, size_t size, utime_ns until);
 
 /*
- * Writes size bytes. Less: an error came after some bytes, and the next call
- * returns it. An error: nothing was written.
+ * Writes size bytes, or returns fewer if an error, such as -ETIMEDOUT, comes after
+ * some bytes. The next call returns that error. An error: nothing was written.
  */
 ssize_t u_write_all(int fd, const void *buf, size_t size, utime_ns until);
 

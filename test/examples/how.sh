@@ -38,8 +38,15 @@ rows() {
 	row how/gather virtual 's/return 0;	.*/return j->rc;/'
 	row how/error virtual 's/return -ENOSPC/return 0/'
 	row how/ctrlc real 's/usignal_watch([A-Z]*)/0/g'
+	row how/force real 's/uafter(200 \* UTIME_MS)/UNEVER/'
+	row how/quit virtual '/uscope_cancel(all);	/d'
 	row how/child real 's/300 \* UTIME_MS/UNEVER/'
-	row how/stdin real 's/u_wait_fd(.*)/0/; s/u_read(\(.*\), UNEVER)/read(\1)/'
+	row how/stdin real 's/u_wait_fd([^)]*)/0/; s/u_read(\(.*\), UNEVER)/read(\1)/'
+	row how/slow real 's/uafter(500 \* UTIME_MS)/UNEVER/'
+	row how/closing real '/shutdown(/d'
+	row how/fork real 's/usched_main(serve, /serve(/'
+	row how/calls real 's/USEM(2)/USEM(20)/'
+	row how/throttle virtual '/uafter(100 \* UTIME_MS)/d'
 	row how/half real '/shutdown(/d'
 	row how/names real 's/500 \* UTIME_MS/60 * UTIME_S/'
 	row how/file real 's/u_fsync(fd, UNEVER)/fsync(fd)/; s/.*usched.all.*/&\nint fsync(int);/'
@@ -175,7 +182,8 @@ said() {
 output() { # name, program
 	{
 		case $1 in
-		stdin)	(echo one; sleep 2; echo two) | timeout 20 "$2" ;;
+		stdin)	(printf 'one\ntw'; sleep 2; echo o) | timeout 20 "$2" ;;
+		force)	! timeout 20 "$2" </dev/null ;;
 		*)	timeout 20 "$2" </dev/null ;;
 		esac
 		[ $? = 0 ] || echo 'does not end well'

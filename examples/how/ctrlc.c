@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* ctrlc.c: at SIGINT or SIGTERM takes no more jobs, but ends what has begun. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -27,22 +26,18 @@ static int work(void *arg)
 	return 0;
 }
 
+static int until_term(void *arg)
+{
+	return usignal_until(SIGTERM, work, arg);
+}
+
 static int run(void *arg)
 {
-	struct uscope *s;
-	int signo, rc = uscope_begin(&s, UNEVER), e;
+	int rc = usignal_until(SIGINT, until_term, arg);
 
-	(void)arg;
-	if (rc != 0)
-		return rc;
-	if ((rc = usignal_watch(SIGINT)) == 0 && (rc = usignal_watch(SIGTERM)) == 0)
-		rc = uscope_go(s, work, NULL);
-	signo = rc == 0 ? usignal_wait(UNEVER) : rc;
-	uscope_cancel(s);
-	e = uscope_end(&s);
-	if (signo > 0)
+	if (rc == 0)
 		printf("ends in good order\n");
-	return rc != 0 ? rc : e == -ECANCELED ? 0 : e;
+	return rc;
 }
 
 int main(void)

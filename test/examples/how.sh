@@ -37,9 +37,10 @@ rows() {
 	row how/race virtual '/uscope_cancel(s)/d'
 	row how/gather virtual 's/return 0;	.*/return j->rc;/'
 	row how/error virtual 's/return -ENOSPC/return 0/'
-	row how/ctrlc real 's/usignal_watch([A-Z]*)/0/g'
+	row how/ctrlc real 's/usignal_until(SIGTERM, work, arg)/work(arg)/'
 	row how/force real 's/uafter(200 \* UTIME_MS)/UNEVER/'
 	row how/quit virtual '/uscope_cancel(all);	/d'
+	row how/thrice real 's/usignal_watch(SIGINT)/0/'
 	row how/child real 's/300 \* UTIME_MS/UNEVER/'
 	row how/stdin real 's/u_wait_fd([^)]*)/0/; s/u_read(\(.*\), UNEVER)/read(\1)/'
 	row how/slow real 's/uafter(500 \* UTIME_MS)/UNEVER/'
@@ -81,7 +82,7 @@ rows() {
 	row udp real 's/i <= 9/i <= 1/'
 	row tls real '/X509_STORE_add_cert(/d'
 	row priority real 's/!u->u_mark/(!u->u_mark || u < thread + 2)/'
-	row poll real 's/usched_run(&s);/break;/'
+	row loops/poll real 's/uloop_ms(uloop_until(s))/-1/'
 	row walk real '/ugen_yield(&n->key)/d'
 	row crew real 's/crew(3, 25ms)/crew(3, 25s)/'
 }
@@ -147,7 +148,7 @@ compile() { # program, time, source
 	esac
 	case $1 in
 	how/*)	;;
-	*)	head="-Iinclude -Iinclude/usched -Iexamples" ;;
+	*)	head="-Iinclude -Iinclude/usched -Iexamples -Iexamples/loops" ;;
 	esac
 	libs=$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$3")
 	more=
@@ -241,10 +242,11 @@ quarter() { # which
 	done <"$dir/rows"
 }
 
-# The text and the table have the same programs, beside those of README (stranger.sh).
+# The text and the table have the same programs, beside those of README (stranger.sh), and
+# those that need GLib or libuv (loops.sh).
 text() {
 	grep -o '(\.\./examples/[a-z/]*\.c*)' doc/how.md | sed 's,.*examples/,,; s/\.c*)//' |
-		grep -v ^first/ | sort -u >"$dir/linked"
+		grep -v '^first/\|^loops/[gu]' | sort -u >"$dir/linked"
 	sed 's/ .*//' "$dir/rows" | sort >"$dir/tried"
 	try 'each program of the text is in the table' silent comm -23 "$dir/linked" "$dir/tried"
 	try 'each row of the table is in the text' silent comm -13 "$dir/linked" "$dir/tried"

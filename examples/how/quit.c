@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quit.c: three threads work for ever; a fourth ends all, and their maker cleans up. */
+/* quit.c: three threads work for ever; a fourth ends all, and then their maker goes on. */
 #include <errno.h>
 #include <stdio.h>
 #include <usched/all.h>

@@ -83,6 +83,7 @@ rows() {
 	row tls real '/X509_STORE_add_cert(/d'
 	row priority real 's/!u->u_mark/(!u->u_mark || u < thread + 2)/'
 	row loops/poll real 's/uloop_ms(uloop_until(s))/-1/'
+	row gc real 's/collector_start()/(GC_init(), 0)/'
 	row walk real '/ugen_yield(&n->key)/d'
 	row crew real 's/crew(3, 25ms)/crew(3, 25s)/'
 }
@@ -216,6 +217,8 @@ missing() { # source
 	*.cc)	have "${CXX:-c++}" || echo "no C++ compiler (package g++)" ;;
 	*/tls.c) echo '#include <openssl/ssl.h>' | ${CC:-cc} -E - >/dev/null 2>&1 ||
 			echo 'no OpenSSL (package libssl-dev)' ;;
+	*/gc.c)	echo '#include <gc.h>' | ${CC:-cc} -E - >/dev/null 2>&1 ||
+			echo 'no libgc (package libgc-dev)' ;;
 	*/list.c) case ${CC:-} in *musl*) echo 'no unwinder (Debian: not for musl)' ;; esac ;;
 	*/memory.c) [ ! "$hard" ] || echo 'the hard mode takes more' ;;
 	*/plain.c) [ ! "$hard" ] || echo 'the hooks were not compiled for the hard mode' ;;

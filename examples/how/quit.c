@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quit.c: three threads work for ever; a fourth ends all, and then their maker goes on. */
+/* quit.c: three threads work until a fourth ends all of them. */
 #include <errno.h>
 #include <stdio.h>
 #include <usched/all.h>

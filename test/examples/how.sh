@@ -184,7 +184,7 @@ said() {
 output() { # name, program
 	{
 		case $1 in
-		stdin)	(printf 'one\ntw'; sleep 2; echo o) | timeout 20 "$2" ;;
+		stdin)	(printf 'one\ntw'; sleep 5; echo o) | timeout 20 "$2" ;;
 		force)	! timeout 20 "$2" </dev/null ;;
 		*)	timeout 20 "$2" </dev/null ;;
 		esac

@@ -233,10 +233,10 @@ quietly() { # what, command ...
 for cc in gcc clang; do
 	have $cc || skip "no $cc" || continue
 	case $cc in
-	gcc)	cxx=g++ levels=-O2 ;;
-	clang)	cxx=clang++ levels='-O0 -O3' ;;
+	gcc)	cxx=g++ levels="-O2${full:+ -O3}" ;;
+	clang)	cxx=clang++ levels="-O3${full:+ -O0}" ;;
 	esac
-	for o in ${full:+-O1 -O3 -Os -Og} $levels; do
+	for o in ${full:+-O1 -Os -Og} $levels; do
 		quietly "$cc $o" library $cc "$o" 8 objdump
 	done
 	for o in -O0 ${full:+-O1 -O2 -O3 -Os}; do
@@ -248,9 +248,9 @@ for cc in gcc clang; do
 	[ -z "$full" ] || quietly "$cc, sections" library $cc \
 		'-O2 -ffunction-sections -Wl,--gc-sections' 8 objdump
 done
-machines='aarch64-linux-gnu:8 i686-linux-gnu:4'
-[ -z "$full" ] || machines="$machines riscv64-linux-gnu:8 arm-linux-gnueabihf:4 \
-	s390x-linux-gnu:8 powerpc64le-linux-gnu:8"
+machines=aarch64-linux-gnu:8
+[ -z "$full" ] || machines="$machines i686-linux-gnu:4 riscv64-linux-gnu:8 \
+	arm-linux-gnueabihf:4 s390x-linux-gnu:8 powerpc64le-linux-gnu:8"
 for machine in $machines; do
 	to=${machine%:*}
 	have $to-gcc || skip "no $to-gcc" || continue

@@ -12,6 +12,7 @@
 static __thread struct native {
 	struct native       *next;
 	void                *handle;	/* the collector's name of it */
+	int                  is_ours;	/* it was not registered before */
 	struct GC_stack_base base;
 	const void          *sp;	/* where it was stopped */
 } me;
@@ -49,7 +50,7 @@ static void *natives_remove(void *arg)
 static const void *begin(void)
 {
 	GC_get_stack_base(&me.base);
-	GC_register_my_thread(&me.base);
+	me.is_ours = GC_register_my_thread(&me.base) == GC_SUCCESS;
 	me.handle = GC_get_my_stackbottom(&me.base);
 	GC_call_with_alloc_lock(natives_add, NULL);
 	return me.base.mem_base;
@@ -58,7 +59,9 @@ static const void *begin(void)
 static void end(void)
 {
 	GC_call_with_alloc_lock(natives_remove, NULL);
-	GC_unregister_my_thread();
+	GC_set_stackbottom(me.handle, &me.base);	/* else that of a lane may stay */
+	if (me.is_ours)
+		GC_unregister_my_thread();
 }
 
 static void event(GC_EventType type)

@@ -140,14 +140,9 @@ struct queue {
 	struct uwait_queue q_is;
 };
 
-struct set {
-	struct uproc_set *e_set;
-	struct set       *e_next;
-};
-
 /* All is protected by lock. */
 static struct ulock lock;
-static struct set *sets;
+static struct uproc_set *sets;
 static struct run *runs;
 static struct {
 	struct known **t_line;
@@ -329,29 +324,19 @@ static struct usched_hook hook = { .h_begin = begin, .h_end = end, .h_gone = gon
 
 static void set_known(struct uproc_set *set, bool begins)
 {
-	struct set **at = &sets, *e;
+	struct uproc_set **at = &sets;
 
 	ulock_get(&lock);
 	if (begins) {
-		e = malloc(sizeof *e);
-		if (e == NULL)
-			usched_fail("uroots: no memory for a scheduler");
-		*e = (struct set) { set, sets };
-		sets = e;
+		set->set_next = sets;
+		sets = set;
 	} else {
-		while (*at != NULL && (*at)->e_set != set)
-			at = &(*at)->e_next;
-		e = *at;
-		if (e != NULL)
-			*at = e->e_next;
-		free(e);
+		while (*at != NULL && *at != set)
+			at = &(*at)->set_next;
+		if (*at != NULL)
+			*at = set->set_next;
 	}
 	ulock_put(&lock);
-}
-
-static __attribute__((constructor)) void sets_load(void)
-{
-	uproc_watch_sets(set_known);
 }
 
 static void queue_known(const struct uwait_queue *q, int begins)
@@ -412,28 +397,29 @@ int uroots_start(const void *(*begins)(void), void (*ends)(void))
 	native_begin = begins;
 	native_end   = ends;
 	usched_hook(&hook);
+	uproc_watch_sets(set_known);
 	uwait_watch_add(&watch);
 	return 0;
 }
 
 void uroots_hold(void)
 {
-	struct set *e;
+	struct uproc_set *set;
 
 	ulock_get(&lock);
-	for (e = sets; e != NULL; e = e->e_next)
-		umem_hold(&e->e_set->set_mem);
+	for (set = sets; set != NULL; set = set->set_next)
+		umem_hold(&set->set_mem);
 }
 
 void uroots_release(void)
 {
-	struct set *e;
+	struct uproc_set *set;
 	struct run *r;
 
 	for (r = runs; r != NULL; r = r->r_next)
 		r->r_entered = false;
-	for (e = sets; e != NULL; e = e->e_next)
-		umem_release(&e->e_set->set_mem);
+	for (set = sets; set != NULL; set = set->set_next)
+		umem_release(&set->set_mem);
 	ulock_put(&lock);
 }
 
@@ -508,10 +494,10 @@ static void give(const struct giver *g, const void *from, size_t nob)
 /* Gives a block of the memory of any set. */
 static void give_block(const struct giver *g, const void *block)
 {
-	const struct set *e;
+	const struct uproc_set *set;
 
-	for (e = sets; e != NULL && block != NULL; e = e->e_next)
-		give(g, block, umem_size_at(&e->e_set->set_mem, block));
+	for (set = sets; set != NULL && block != NULL; set = set->set_next)
+		give(g, block, umem_size_at(&set->set_mem, block));
 }
 
 /* Copies nob bytes. Returns whether they were there; sure: they are. */
@@ -707,11 +693,11 @@ static void give_queues(const struct giver *g)
 void uroots_each(uroots_f *f, void *arg)
 {
 	const struct giver g = { f, arg };
-	const struct set *e;
+	const struct uproc_set *set;
 	const struct run *r;
 
-	for (e = sets; e != NULL; e = e->e_next)
-		each_in_set(&g, e->e_set);
+	for (set = sets; set != NULL; set = set->set_next)
+		each_in_set(&g, set);
 	for (r = runs; r != NULL; r = r->r_next) {
 		if (r->r_runs || r->r_entered)
 			give_run(&g, r);

@@ -68,7 +68,9 @@ typedef void uroots_f(void *arg, const void *from, const void *to);
  * Before schedulers and channels are made. Each native thread that begins to run a
  * dispatcher calls begin(), which returns the bottom of its stack, and end() when it
  * has run it: so the first may register it with the collector, and the second undo
- * that. 0, -EBUSY: it was called before; -EINVAL, -ENOMEM; -ENOSYS: a portable build.
+ * that, unless the program had done so. A loop (uloop.h), or a generator outside of
+ * threads, begins and ends with each call. 0, -EBUSY: it was called before; -EINVAL,
+ * -ENOMEM; -ENOSYS: a portable build.
  */
 USCHED_MUST int uroots_start(const void *(*begin)(void), void (*end)(void));
 

@@ -55,7 +55,9 @@
  * uloop_start(): a native thread that runs no scheduler. uloop_run() and rr_fini(): the
  * driver, outside of threads. Others get -EBUSY, after a line, and nothing is lost. That
  * includes a thread that runs the loop once more, by g_main_context_iteration() for
- * instance: its callbacks find uloop_until() UNEVER, and uloop_run() -EBUSY.
+ * instance: its callbacks find uloop_until() UNEVER, and uloop_run() -EBUSY. With the
+ * hooks of ext/wrap/ its poll() returns EINVAL, and epoll_wait() ELOOP. rr_fini() by a
+ * thread ends the program, as ever.
  * uloop_until(): the driver.
  *
  * A callback of the loop is no thread, though it runs on the driver. It may make threads,

@@ -72,7 +72,6 @@
 struct uproc_drive {
 	struct uwait_source  *dr_source;	/* the poller */
 	struct ustack *const *dr_native;	/* the driver: usched_current_at() */
-	void                 *dr_guard;
 	utime_ns              dr_until;		/* for the loop */
 	utime_ns              dr_began;		/* the run */
 	utime_ns              dr_due;		/* N2: the deadline held for, or UNEVER */

@@ -6,10 +6,10 @@
 
 /*
  * The driver is the native thread that starts a driven set (driven.h). It alone may run
- * the set, and end it. From the start to the end it has what a native thread of a
- * processor has (native_threads.h): an alternate stack for the handler of faults, and a
- * mark by which its end is seen. It keeps its cpus, and its signal mask: it is the
- * program's.
+ * the set, and end it. It has what a native thread of a processor has
+ * (native_threads.h): an alternate stack for the handler of faults, while it drives any
+ * set, and in a run a mark by which its end is seen. It keeps its cpus, and its signal
+ * mask: it is the program's.
  */
 
 #include "arrive.h"
@@ -39,6 +39,10 @@ int uproc_drive_may(const struct usched *s)
 	return utime_is_virtual() ? -ENOTSUP : is_new(p->p_set);
 }
 
+/* How many sets the caller drives, and what it has for all of them. */
+static __thread int driving;
+static __thread void *driver_guard;
+
 /* Makes the caller the driver of set, which has its lanes. 0 or -errno. */
 static int driver_start(struct uproc_set *set)
 {
@@ -48,9 +52,9 @@ static int driver_start(struct uproc_set *set)
 	if (set->set_on_native)
 		return -ENOTSUP;	/* no lanes: threads would need one depth */
 	d->dr_native = usched_current_at();
-	d->dr_guard  = usched_guard_begin();
+	if (driving++ == 0)
+		driver_guard = usched_guard_begin();
 	__atomic_store_n(&p->p_runs, d->dr_native, __ATOMIC_RELAXED);
-	native_mark(p);
 	set->set_running = 1;
 	return 0;
 }
@@ -87,7 +91,9 @@ static void driver_runs(struct uproc *p)
 	p->p_prepared = p->p_sched.s_left = 0;
 	p->p_round.r_began = p->p_switches - ROUND;
 	p->p_round.r_ask   = p->p_switches;
+	native_mark(p);
 	usched_run(&p->p_sched);
+	native_mark(NULL);
 	d->dr_runs = false;
 	mine = NULL;
 }
@@ -150,8 +156,8 @@ static void driver_ends(struct uproc_set *set)
 	unsigned tries = 0;
 
 	driver_runs(uproc_nth(set, 0));
-	native_mark(NULL);
-	usched_guard_end(d->dr_guard);
+	if (--driving == 0)
+		usched_guard_end(driver_guard);
 	while (__atomic_load_n(&d->dr_releases, __ATOMIC_SEQ_CST) != 0)	/* driven M8 */
 		uproc_pause(&tries);
 }

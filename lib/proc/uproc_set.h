@@ -50,6 +50,7 @@ struct uproc_set {
 	bool            set_sized;	/* USCHED_STACK_SIZE overrides */
 	bool            set_promising;	/* there are lanes: lanes.h */
 	struct uproc_drive *set_drive;	/* a driven set: driven.h; or NULL (atomic) */
+	struct uproc_set *set_next;	/* uroots.c */
 	struct ucall_pool *set_calls;	/* ucall.h, or NULL (atomic) */
 	void          (*set_calls_fini)(struct ucall_pool *);
 
@@ -261,7 +262,7 @@ UPROC_HIDDEN void uproc_walk(const struct uproc_set *set, const struct uproc_wal
 
 /*
  * For uroots.c: lets f be told of each set from now on, before its first thread is made,
- * and before it is freed. Once, when the program is loaded.
+ * and before it is freed. Once, before any set is made.
  */
 UPROC_HIDDEN void uproc_watch_sets(void (*f)(struct uproc_set *set, bool begins));
 

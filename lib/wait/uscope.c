@@ -398,6 +398,7 @@ int uscope_go_by(struct uscope *s, int (*f)(void *), void *arg,
 	if (rc == 0) {
 		rc = make != NULL ? make(u->u_sched, ustack_shell, b) :
 			u->u_sched->s_make(u->u_sched, ustack_shell, b, 0);
+		KEEP_ALIVE(arg);
 		if (rc == 0)
 			return 0;
 		ended(s, b, 0);

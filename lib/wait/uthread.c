@@ -271,6 +271,7 @@ int uthread_make_by(struct uthread **out, void *(*f)(void *), void *arg,
 	else
 		t->ut_state = DETACHED;
 	rc = u->u_sched->s_make(u->u_sched, ustack_shell, t, lane);
+	KEEP_ALIVE(arg);
 	if (rc != 0)
 		free(t);
 	return rc;

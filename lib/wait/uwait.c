@@ -95,6 +95,7 @@
 #include "uwait_inside.h"
 #include "record.h"
 #include "timers.h"
+#include "uslice.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -748,6 +749,8 @@ int uwait_give_way(void)
 
 	if (u->u_sched->s_wait == NULL)
 		return -ENOSYS;
+	if (usched_in_region(u->u_sched))	/* of OpenMP: others must not run */
+		return 0;
 	b = uwait_base_of(u->u_sched);
 	w = b != NULL ? short_make(&sleep_kind) : NULL;
 	if (w == NULL)

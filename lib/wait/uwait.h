@@ -349,7 +349,8 @@ USCHED_MUST int uwait_reserve(utime_ns until);
 /*
  * Lets the caller, a thread, go on only after the next look of its dispatcher:
  * after 64 switches or UWAIT_LATE of running, or when no other thread can run.
- * For calls that may succeed again and again without a wait. 0, -ENOMEM; -ENOSYS.
+ * For calls that may succeed again and again without a wait. Does nothing in a
+ * parallel region of OpenMP. 0, -ENOMEM; -ENOSYS.
  */
 int uwait_give_way(void);
 

@@ -26,7 +26,7 @@ compile() { # library, program, options ...
 	archive=$1 program=$2
 	shift 2
 	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra $CFLAGS $includes "$@" \
-		test/debug/gc/storm.c "$archive" -lgc -pthread -o "$program"
+		"test/debug/gc/${program##*/}.c" "$archive" -lgc -pthread -o "$program"
 }
 
 storm() { # what, program, variables of the environment ...
@@ -50,6 +50,8 @@ storm ll "$dir/storm" USCHED=ll:2
 storm ws "$dir/storm" USCHED=ws:2
 storm 'ws, private stacks' "$dir/storm" USCHED=ws:2 USCHED_STACKS=private
 storm 'rr, 3000 threads' "$dir/storm" USCHED=rr:1 THREADS=3000
+compile "$library" "$dir/argument" || exit 1
+storm 'arguments of threads that are being made' "$dir/argument"
 if [ "$full" ]; then
 	storm 'ws, a processor for each cpu' "$dir/storm" USCHED=ws
 	storm 'll, private stacks' "$dir/storm" USCHED=ll:2 USCHED_STACKS=private

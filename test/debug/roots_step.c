@@ -68,7 +68,7 @@ static void look(const char *sp)
 /* A collector waits for locks; here what is interrupted may hold them. */
 static const char *look_unlocked(const char *sp)
 {
-	struct umem *m = sets != NULL ? &sets->e_set->set_mem : NULL;
+	struct umem *m = sets != NULL ? &sets->set_mem : NULL;
 	const char *lost = NULL;
 
 	if (lock.l_state == 0 && (m == NULL || pthread_mutex_trylock(&m->m_lock) == 0)) {

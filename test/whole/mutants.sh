@@ -266,7 +266,7 @@ broken 'view: the child of a fork writes to the file' view lib/view/uview.c \
 broken 'view: a remote wake has no waker' view lib/proc/arrive.h \
 	's/uwait_watch_posted(&t->t_stack, false);/;/'
 broken 'view: records of waits are not counted' view lib/view/vcensus.c \
-	's/^		see_record(block, &seen);/		;/'
+	's|^		see_record(w, &seen);|		;|'
 broken 'view: a holder is lost' view lib/view/vcensus.c \
 	's/census.c_owner\[to - census.c_row\] = seen.vs_owner/(void)0/'
 broken 'view: a link that goes takes all others' view_plain lib/debug/uchain.c \

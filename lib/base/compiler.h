@@ -12,7 +12,7 @@
 #define NORETURN	__attribute__((noreturn))
 #define HIDDEN		__attribute__((visibility("hidden")))
 /* Up to here p is in a register, or on the stack: a collector sees it (uroots.h). */
-#define KEEP_ALIVE(p)		__asm__ volatile("" : : "r"(p))
+#define KEEP_ALIVE(p)	__asm__ volatile("" : : "r"(p))
 /*
  * For functions that run between two stacks, or look at poisoned memory:
  * sanitizers cannot follow them. For clang's thread sanitizer "no" is not

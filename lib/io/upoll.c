@@ -427,8 +427,7 @@ int upoll_source(struct uwait_base *b, struct uwait_source **o)
 	int rc = 0;
 
 	ulock_get(&pollers_lock);
-	for (*o = uwait_sources(b); *o != NULL && (*o)->o_look != look; )
-		*o = __atomic_load_n(&(*o)->o_next, __ATOMIC_ACQUIRE);
+	*o = uwait_source_in(b, look);
 	if (*o == NULL && (rc = poller_make(b, &p)) == 0)
 		*o = &p->p_source;
 	ulock_put(&pollers_lock);

@@ -30,14 +30,21 @@ int uwait_source_add(struct uwait_source *o)
 	return 0;
 }
 
-struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o))
+struct uwait_source *uwait_source_in(const struct uwait_base *b,
+				     void (*look)(struct uwait_source *o))
 {
-	const struct uwait_base *b = base_here();
-	struct uwait_source *o = b != NULL ? uwait_sources(b) : NULL;
+	struct uwait_source *o = uwait_sources(b);
 
 	while (o != NULL && o->o_look != look)
 		o = usource_next(o);
 	return o;
+}
+
+struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o))
+{
+	const struct uwait_base *b = base_here();
+
+	return b != NULL ? uwait_source_in(b, look) : NULL;
 }
 
 static void waits_add(struct uwait_source *o, long nr)

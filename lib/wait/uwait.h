@@ -486,6 +486,10 @@ int uwait_source_add(struct uwait_source *o);
 /* Returns the source of the caller's dispatcher with this o_look, or NULL. */
 struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o));
 
+/* Not API. Does the same for the dispatcher of b. */
+struct uwait_source *uwait_source_in(const struct uwait_base *b,
+				     void (*look)(struct uwait_source *o));
+
 /*
  * Counts the caller, a thread, before it waits for events of o, a source of its
  * dispatcher.

@@ -47,6 +47,7 @@ static void uevents_disarm(struct uevents *v, int fd);
 static int  uevents_init(struct uevents *v)	{ (void)v; return 0; }
 static void uevents_fini(struct uevents *v)	{ (void)v; }
 static void uevents_close(struct uevents *v)	{ (void)v; }
+static int  uevents_fd(const struct uevents *v)	{ (void)v; return 0; }
 static int  uevents_ms(utime_ns ns)		{ return ns != 0; }
 static short uevents_poll(int mask)		{ return (short)mask; }
 static int uevents_wait(struct uevents *v, int most, utime_ns ns,
@@ -150,6 +151,13 @@ struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o))
 {
 	(void)look;
 	return &s.poller[me()].p_source;
+}
+
+struct uwait_source *uwait_source_in(const struct uwait_base *b,
+				     void (*look)(struct uwait_source *o))
+{
+	(void)b;
+	return uwait_source_of(look);
 }
 
 int  uwait_source_join(struct uwait_source *o)	{ (void)o; return 1; }

@@ -95,7 +95,6 @@
 #include "uwait_inside.h"
 #include "record.h"
 #include "timers.h"
-#include "uslice.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -53,6 +53,9 @@ static inline struct uwait_base *uwait_base_of(struct usched *s)
 	return s->s_waits != NULL ? s->s_waits : uwait_plain_base(s);
 }
 
+/* As in uslice.h, which is for libraries of one kind: uwait.c is in both. */
+HIDDEN int usched_in_region(const struct usched *s);
+
 /* Takes what was posted to b, and brings it home. Owner only. */
 HIDDEN void uwait_take_posted(struct uwait_base *b);
 

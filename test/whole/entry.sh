@@ -24,7 +24,7 @@ ulimit -c 0
 
 modules="usched.c $waits umem.c uproc.c rr.c usymbol.c uguard.c"
 sim_modules="usched.c rr.c $waits uscope.c uthread.c $syncs $chans uproc.c umem.c
-	ucall.c uwork.c usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c"
+	ucall.c uwork.c usymbol.c uio.c upoll.c unet.c ufile.c usignal.c uuntil.c userve.c"
 warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
 sim_flags='-DENTRY -D_exit=entry_exit -Iext/sim'
 

@@ -202,7 +202,7 @@ broken 'F3: the role is left before the look' poll source.h \
 	'/\/\* F3 \*/d; s/^		o->o_look(o);	.*F2/		usource_leave(o); &/'
 broken 'Z2 before Z1' poll m_poll.c \
 	'/^static void park/,/^}/ {
-	s/^	if (uidle_enter/	utime_ns ns = UNEVER; struct uwait_source *in = usource_take_all(\&s.source, p, \&ns); &/
+	s/^	if (uidle_enter/	utime_ns ns = UNEVER; struct uwait_source *in = usource_take_all(\&s.source, p, NULL, \&ns); &/
 	s/^	usource_sleep(.*/	if (in == NULL) usource_sleep_natively(\&p->p_asleep, ns); else if (upark_by(\&p->p_asleep, FD)) in->o_sleep(in, ns); usource_leave_all(\&s.source, p, in);/
 	}'
 broken 'Z3: the role is left before the events are told' poll source.h \

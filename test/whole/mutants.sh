@@ -3,9 +3,8 @@
 # mutants.sh: tests find what is broken on purpose in loops, rings, kinds of libraries,
 # generations of armings, thefts, looks at threads, recorders, the Python face, objects of
 # the hard mode, scopes, conditions, calls of plain dispatchers, and what a collector is
-# given. (Others: chaos.sh, law.sh, model.sh, sync.sh, httpd.sh.) A third of them each
-# day; of the others the sed scripts must apply. --full: all, also those that take long.
-# A word: all whose names contain it.
+# given. (Others: chaos.sh, law.sh, model.sh, sync.sh, httpd.sh.) --full: all, also those
+# that take long. A word: all whose names contain it.
 #
 # CC is the compiler, CFLAGS are more options for it. PYTHONS: the first is used.
 
@@ -16,7 +15,6 @@ cd "$(dirname "$0")/../.." || exit 1
 
 [ "$1" = --full ] && full=1 && shift
 only=$1
-[ "$full$only" ] || third=$(($(date +%s) / 86400 % 3))
 unset USCHED_DEBUG USCHED_SEED
 ulimit -c 0
 here=$PWD tree=$dir/tree python=''

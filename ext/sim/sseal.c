@@ -175,8 +175,13 @@ static void reached(int signo, siginfo_t *info, void *context)
  * Memory, signals, the end; questions whose answers no run depends on: qsort() of
  * glibc asks for the size of memory. And futures: sfuture.c makes a process by clone()
  * with no flag, which libc never does.
+ *
+ * The first step looks at an argument, for nothing. Of a filter that does not, Linux
+ * tries each number there is, to know which are always allowed: 70 us, where a run of
+ * few calls takes 600.
  */
 static struct sock_filter filter[] = {
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0),
 	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),

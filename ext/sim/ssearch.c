@@ -15,6 +15,10 @@
  *	--seed N	one run with its story; --only leaves the other faults out
  *	--when		a bisection of the time at which the failure was inevitable
  *
+ * A run is often a millisecond long, and most of that is what its process costs. So
+ * the law (core/law.h) is looked after in one seed of LAWFUL only, the first among
+ * them, and malloc() has one arena.
+ *
  * FUTURES. A run can stop at a point in time, and be forked there. Each copy is a
  * future: it goes on with another seed, and no more faults begin. A failure is
  * inevitable at the first point of which all futures fail. So a state that was
@@ -29,6 +33,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +45,7 @@
 
 #define PATIENCE	120	/* s of cpu time of a run */
 #define JOBS_MOST	64
+#define LAWFUL		8	/* one seed of so many looks after the law */
 #define FUTURES		20	/* of a point in time */
 #define SHARP		(10 * UTIME_MS)	/* of --when */
 #define ALL		UINT64_MAX
@@ -72,6 +78,7 @@ struct slot {
 
 static struct sim_report *report;	/* that was looked at last */
 static struct sim_report *reports;	/* one for runs alone, then of slots */
+static int nowhere = -1;		/* /dev/null */
 
 static int usage(const char *program, FILE *to)
 {
@@ -98,9 +105,7 @@ static int usage(const char *program, FILE *to)
 /* A run that only counts writes nothing. */
 static void hush(void)
 {
-	int fd = open("/dev/null", O_WRONLY);
-
-	if (fd >= 0 && (dup2(fd, 1) < 0 || dup2(fd, 2) < 0))
+	if (nowhere >= 0 && (dup2(nowhere, 1) < 0 || dup2(nowhere, 2) < 0))
 		_exit(3);
 }
 
@@ -109,8 +114,12 @@ static NORETURN void child(usim_setup *setup, uint64_t seed, uint64_t mask,
 {
 	struct itimerval t = { .it_value = { PATIENCE, 0 } };
 
-	if (unsetenv("USCHED_SEED") != 0 || setitimer(ITIMER_PROF, &t, NULL) != 0)
+	if (unsetenv("USCHED_SEED") != 0 || setitimer(ITIMER_PROF, &t, NULL) != 0 ||
+	    (seed % LAWFUL != 1 && setenv("USCHED_LAW", "off", 0) != 0))
 		_exit(3);
+#if defined(M_ARENA_MAX)
+	(void)mallopt(M_ARENA_MAX, 1);
+#endif
 	if (!story)
 		hush();
 	else				/* the end is seen, too, if a signal ends it */
@@ -611,6 +620,7 @@ int usim_main(int argc, char **argv, usim_setup *setup)
 	sim_report = report = reports;
 	if (o.o_real)
 		return sim_real(setup, o.o_seed);
+	nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	return !o.o_is_one ? search(&o, setup, argv[0]) :
 		o.o_page ? page(&o, argv[0], setup) :
 		o.o_when ? when(&o, setup) : one(&o, setup);

@@ -344,12 +344,10 @@ utime_ns sim_drifted(struct sim_host *h, utime_ns ns)
 }
 
 /* At the end the clock of h has gone on by ns at least. */
-utime_ns sim_after(struct sim_host *h, utime_ns ns)
+utime_ns sim_after_drift(struct sim_host *h, utime_ns ns)
 {
 	utime_ns rate, out;
 
-	if (h->h_drift == NULL || ns <= 0)
-		return sim_now() + ns;
 	h->h_drift->f_hits++;
 	rate = MILLION + h->h_drift->f_nr;
 	out = ns / rate * MILLION + ns % rate * MILLION / rate;

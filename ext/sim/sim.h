@@ -440,7 +440,15 @@ utime_ns sim_arrival(struct sim_host *from, struct sim_host *to, size_t size);
 utime_ns sim_sync_time(struct sim_host *h, utime_ns ns);
 utime_ns sim_paused(struct sim_host *h);	/* until then, or 0 */
 utime_ns sim_drifted(struct sim_host *h, utime_ns ns);	/* how long ns is by its clocks */
-utime_ns sim_after(struct sim_host *h, utime_ns ns);	/* when ns have gone by on its clocks */
+utime_ns sim_after_drift(struct sim_host *h, utime_ns ns);
+
+/* Returns when ns have gone by on the clocks of a host. */
+static inline utime_ns sim_after(struct sim_host *h, utime_ns ns)
+{
+	return h->h_drift == NULL || ns <= 0 ? sim_now() + ns :
+		sim_after_drift(h, ns);
+}
+
 bool     sim_is_cut(struct sim_host *from, struct sim_host *to);
 int      sim_cut_to(const struct sim_fault *f, int host);
 bool     sim_fault_lasts(const struct sim_fault *f);

@@ -91,7 +91,7 @@ void sim_freeze(void)
 }
 
 /* Lets a thread of b run no more, if that is dead, or not yet. */
-static void hold(const struct sim_boot *b)
+static inline void hold(const struct sim_boot *b)
 {
 	utime_ns until;
 

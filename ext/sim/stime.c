@@ -111,7 +111,7 @@ static bool time_passes(void)
 }
 
 /* Returns whether a thread can run, or w has ended. */
-static bool is_ready(struct uproc *p, const struct uwait *w)
+static inline bool is_ready(struct uproc *p, const struct uwait *w)
 {
 	return !uproc_queue_empty(&p->p_queue) || !uinbox_empty(&p->p_inbox) ||
 		uwait_posted(&p->p_waits) ||

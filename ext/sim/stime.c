@@ -96,14 +96,17 @@ void sim_sleep(utime_ns until)
 static bool time_passes(void)
 {
 	struct uwait_base *waits = &uproc_of((struct uproc_thread *)sim_judge)->p_waits;
-	utime_ns due = uwait_due(waits), at = UNEVER;
+	utime_ns due = uwait_due(waits), at = UNEVER, to;
 
 	if (event_nr > 0)
 		at = events[0].e_at + UTIME_VIRTUAL;
 	if (due == UNEVER && at == UNEVER)
 		return false;
-	utime_jump(due < at ? due : at);
-	sim_time = unow() - UTIME_VIRTUAL;
+	to = due < at ? due : at;
+	if (to > sim_time + UTIME_VIRTUAL) {	/* else it has come already */
+		utime_jump(to);
+		sim_time = to - UTIME_VIRTUAL;
+	}
 	sim_calls = 0;
 	if (due <= at)
 		uwait_look(waits);

@@ -193,6 +193,7 @@ static struct sock_filter filter[] = {
 	ALLOW(gettid), ALLOW(tgkill), ALLOW(prlimit64), ALLOW(getuid),
 	ALLOW(geteuid), ALLOW(getgid), ALLOW(getegid), ALLOW(sched_yield),
 	ALLOW(sched_getaffinity), ALLOW(clock_gettime), ALLOW(clock_getres),
+	ALLOW(mincore),
 	ALLOW_UP_TO(write, 0, 2), ALLOW_UP_TO(writev, 0, 2),
 	ALLOW_UP_TO(fstat, 0, 2), ALLOW_UP_TO(newfstatat, 0, 2),
 	ALLOW_UP_TO(ioctl, 0, 2), ALLOW_UP_TO(lseek, 0, 2),

@@ -197,8 +197,18 @@ failures() {
 		status ends with 3
 		abort Aborted
 		check test/ext/sim/world.c:.*: 1 == 2
+		law Aborted
 		never NEVER
 	END
+	FAILURE=law "$dir/plain/world" --seed 9 >"$dir/log" 2>&1
+	grep -q 'has used the stack of thread' "$dir/log"
+	judge $? 'a story says who has broken the law' "$dir/log"
+	# One seed of eight looks after the law, and each if it is asked to.
+	FAILURE=law "$dir/plain/world" --seeds 7 --from 2 >"$dir/log" 2>&1
+	judge $? 'seeds that leave the law alone' "$dir/log"
+	USCHED_LAW=abort FAILURE=law "$dir/plain/world" --seeds 1 --from 2 >"$dir/log" 2>&1
+	[ $? = 1 ] && grep -q 'FAILED: Aborted' "$dir/log"
+	judge $? 'a seed that is to look after the law' "$dir/log"
 }
 
 # Sets what is linked for a library. libpq.a lacks parts that come with the headers

@@ -34,6 +34,8 @@
 
 enum { PORT = 9, ROUNDS = 40, DATAGRAMS = 2000 };
 
+static volatile int *poked;
+
 static void *nothing(void *arg)
 {
 	return arg;
@@ -54,6 +56,23 @@ static void fails_in_part(const char *how)
 	if (strcmp(how, "pipe") == 0 && pipe(fds) == 0 && close(fds[0]) == 0)
 		(void)!write(fds[1], how, 1);
 	close(fd);
+}
+
+/* Writes to the stack of a thread that waits. */
+static void *poke(void *unused)
+{
+	*poked = 1;
+	return unused;
+}
+
+static int breaks_law(void)
+{
+	volatile int word = 0;
+
+	poked = &word;
+	USIM_CHECK(uthread_make(NULL, poke, NULL, "poke") == 0);
+	usleep(1000);
+	return 0;
 }
 
 /* Fails as it was asked to. */
@@ -78,6 +97,8 @@ static int fails(const char *how)
 		exit(3);
 	if (strcmp(how, "abort") == 0)
 		abort();
+	if (strcmp(how, "law") == 0)
+		return breaks_law();
 	if (strcmp(how, "check") == 0)
 		USIM_CHECK(1 == 2);
 	usim_sometimes(0, "never");

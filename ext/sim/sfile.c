@@ -130,12 +130,18 @@ void sim_wake(struct sim_boot *b)
 
 /* Descriptors. */
 
+static void fd_put(struct sim_boot *b, int fd, struct sim_file *f)
+{
+	b->b_fds[fd] = f;
+	f->f_refs++;
+	b->b_fd_end = fd < b->b_fd_end ? b->b_fd_end : fd + 1;
+}
+
 static int fd_from(struct sim_boot *b, struct sim_file *f, int fd)
 {
 	for (; fd < SIM_FDS; fd++)
 		if (b->b_fds[fd] == NULL) {
-			b->b_fds[fd] = f;
-			f->f_refs++;
+			fd_put(b, fd, f);
 			return fd;
 		}
 	return -EMFILE;
@@ -203,9 +209,8 @@ int sim_dup_to(struct sim_boot *b, int fd, int to)
 		return -EBADF;
 	if (to == fd)
 		return fd;
-	f->f_refs++;
 	(void)sim_close(b, to);
-	b->b_fds[to] = f;
+	fd_put(b, to, f);
 	return to;
 }
 
@@ -539,7 +544,7 @@ void sim_epoll_forget(struct sim_file *f)
 	struct item **at, *t;
 	int fd;
 
-	for (fd = 0; fd < SIM_FDS; fd++) {
+	for (fd = 0; fd < b->b_fd_end; fd++) {
 		if (b->b_fds[fd] == NULL || b->b_fds[fd]->f_ops != &epoll_ops)
 			continue;
 		at = &((struct epoll *)b->b_fds[fd])->l_items;

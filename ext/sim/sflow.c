@@ -463,7 +463,7 @@ int sim_reset_all(struct sim_host *h)
 	struct sim_boot *b = h->h_boot;
 	int fd, nr = 0;
 
-	for (fd = 0; b != NULL && fd < SIM_FDS; fd++) {
+	for (fd = 0; b != NULL && fd < b->b_fd_end; fd++) {
 		struct end *k = (struct end *)b->b_fds[fd];
 
 		if (k != NULL && k->k_file.f_ops == &sim_tcp_ops &&

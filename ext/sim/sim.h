@@ -108,6 +108,7 @@ struct sim_boot {
 	bool             b_dead;	/* its threads run no more */
 	bool             b_crashed;
 	struct sim_file *b_fds[SIM_FDS];
+	int              b_fd_end;	/* from here on none was ever open */
 	struct sim_wait *b_waits;	/* threads that wait for files */
 	const void      *b_main;	/* the thread of its function */
 	struct sim_signals *b_signals;	/* of ssignal.c, or NULL */

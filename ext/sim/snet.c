@@ -74,7 +74,7 @@ struct end *sim_bound_at(struct sim_boot *b, int type, struct address at)
 {
 	int fd;
 
-	for (fd = 0; b != NULL && fd < SIM_FDS; fd++) {
+	for (fd = 0; b != NULL && fd < b->b_fd_end; fd++) {
 		struct end *k = (struct end *)b->b_fds[fd];
 
 		if (k != NULL && is_inet(&k->k_file) && k->k_type == type &&
@@ -91,7 +91,7 @@ bool sim_is_taken(struct sim_boot *b, const struct end *but, struct address at)
 {
 	int fd;
 
-	for (fd = 0; fd < SIM_FDS; fd++) {
+	for (fd = 0; fd < b->b_fd_end; fd++) {
 		const struct end *k = (const struct end *)b->b_fds[fd];
 
 		if (k != NULL && k != but && is_inet(&k->k_file) &&

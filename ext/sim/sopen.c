@@ -303,7 +303,7 @@ static bool is_locked(struct sim_file *f, int lock)
 	struct sim_boot *b = f->f_boot;
 	int fd;
 
-	for (fd = 0; fd < SIM_FDS; fd++) {
+	for (fd = 0; fd < b->b_fd_end; fd++) {
 		const struct disk_file *m = (struct disk_file *)b->b_fds[fd];
 
 		if (m != NULL && &m->m_file != f && sim_is_disk(&m->m_file) &&

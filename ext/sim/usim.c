@@ -247,7 +247,7 @@ void sim_crash(struct sim_host *h, utime_ns down, const char *why)
 		return;
 	b->b_dead = b->b_crashed = h->h_is_down = true;
 	h->h_boot = NULL;
-	for (fd = 0; fd < SIM_FDS; fd++)
+	for (fd = 0; fd < b->b_fd_end; fd++)
 		if (b->b_fds[fd] != NULL && --b->b_fds[fd]->f_refs == 0)
 			b->b_fds[fd]->f_ops->o_crash(b->b_fds[fd]);
 	lost = sim_disk_crash(h->h_disk);
@@ -272,7 +272,7 @@ void sim_end(struct sim_boot *b, int status)
 	sim_story(h, "ends with %d", status);
 	if (status != 0 && (h->h_is_client || sim_is_real))
 		usim_fail("ends with %d", status);
-	for (fd = 0; fd < SIM_FDS; fd++)
+	for (fd = 0; fd < b->b_fd_end; fd++)
 		if (b->b_fds[fd] != NULL)
 			(void)sim_close(b, fd);
 	b->b_dead = true;

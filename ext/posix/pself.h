@@ -45,16 +45,18 @@ struct pthread_face {
 /* The first frame of each thread. */
 HIDDEN void pface_shell(struct ushell *h);
 
-/* Returns the running thread if the face has made it, else NULL. */
+/* Returns the running thread if the face has made it, else NULL. A host has a shell around. */
 static inline struct pthread_face *pface_self(void)
 {
 	const struct uself_block *b = uself_of(ustack_self());
-	struct ushell *h;
+	const struct ushell *h = b != NULL ? &b->b_self.e_shell : NULL;
 
-	if (b == NULL || b->b_self.e_shell.h_f != ustack_shell)
-		return NULL;
-	h = b->b_self.e_shell.h_arg;
-	return h->h_run == pface_shell ? (struct pthread_face *)h : NULL;
+	while (h != NULL && h->h_f == ustack_shell) {
+		h = h->h_arg;
+		if (h->h_run == pface_shell)
+			return (struct pthread_face *)h;
+	}
+	return NULL;
 }
 
 /* Returns the thread, with its place locked; or NULL, with nothing locked. */

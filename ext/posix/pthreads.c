@@ -184,13 +184,15 @@ static long alive;		/* threads (atomic) */
 /* Is E4. The caller, t, may be freed, so its uthread is no shell of it any more. */
 static void leave(struct pthread_face *t)
 {
-	struct uself_block *b = uself_of(ustack_self());
+	struct ushell *h = &uself_of(ustack_self())->b_self.e_shell;
 	struct place *p = place_of(t);
 	struct uthread *handle = t->p_handle;
 	bool detached;
 
-	b->b_self.e_shell.h_f   = t->p_shell.h_f;
-	b->b_self.e_shell.h_arg = t->p_shell.h_arg;
+	while (h->h_arg != t)
+		h = h->h_arg;
+	h->h_f   = t->p_shell.h_f;
+	h->h_arg = t->p_shell.h_arg;
 	ulock_get(&p->pl_lock);
 	t->p_ended = true;
 	detached = t->p_detached;

@@ -114,6 +114,13 @@ struct sim_boot {
 	struct sim_signals *b_signals;	/* of ssignal.c, or NULL */
 	struct sim_own  *b_own;		/* its scheduler, of sown.c, or NULL */
 	struct sim_found *b_found;	/* of gethostbyname(), or NULL */
+	struct sim_machine *b_machine;	/* of smachine.c, or NULL */
+	struct sim_last_call *b_at_exit, *b_at_quick_exit;
+	int              b_fd_nr;	/* RLIMIT_NOFILE: descriptors are below */
+	int              b_thread_nr;	/* that have been made */
+	int              b_log_hidden;	/* priorities of syslog() */
+	int              b_nice;	/* what nice() has given up */
+	bool             b_users_read, b_groups_read;	/* getpwent(), getgrent() */
 	char             b_folder[SIM_PATH];	/* where it works */
 	mode_t           b_umask;
 };
@@ -201,6 +208,9 @@ struct sim_file {
 
 /* Host n has the address 10.0.0.n. */
 #define SIM_NETWORK	0x0a000000u
+
+/* The number of a host's user, and of its group. */
+#define SIM_USER	1000
 
 /* The wall clock at the start of a run: 2026-01-01. */
 #define SIM_EPOCH	((utime_ns)1767225600 * UTIME_S)
@@ -315,6 +325,8 @@ static inline struct sim_boot *sim_self(void)
 
 /* Makes a thread of a host. NULL: there is no memory. */
 struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
+/* Returns the number of the caller, a thread of b, as Linux has it. */
+pid_t            sim_thread_number(const struct sim_boot *b);
 /* Keeps the caller, whose boot is dead. */
 void             sim_freeze(void) NORETURN;
 void             sim_wait_ended(const struct uwait *w);
@@ -386,6 +398,29 @@ int              sim_signal_await(struct sim_boot *b, int signo);
 /* sseal.c */
 
 void             sim_seal(void);
+
+/* scaller.c */
+
+/* Called before runs begin. */
+void             sim_caller_prepare(void);
+/* Fails the run: a system call was made by the instruction there. */
+void             sim_tell_caller(const char *call, uintptr_t at) NORETURN;
+
+/* scpu.c */
+
+#define SIM_TICKS	100		/* of times(), in a second */
+
+/* Returns 0 if pid is the process of b, -ESRCH, -EINVAL. */
+int              sim_own(const struct sim_boot *b, pid_t pid);
+
+/* smachine.c: what the machine of a host says, also if no host asks. */
+
+struct utsname;
+struct sysinfo;
+struct rlimit;
+void             sim_system_name(struct utsname *to);
+void             sim_system_info(struct sysinfo *to);
+void             sim_limit_usual(int what, struct rlimit *to);
 
 /* sreal.c: hosts on the sockets and files of this machine. */
 
@@ -480,7 +515,7 @@ void             sim_wake(struct sim_boot *b);
  * -ERESTART as sim_signals_handle(); or another error of lib/wait/.
  */
 int              sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until);
-/* Sleeps. 0, or -EINTR: a handler has run. */
+/* Sleeps. 0; -EINTR: a handler has run; or another error of lib/wait/. */
 int              sim_nap(struct sim_boot *b, utime_ns until);
 /* Lets the first thread of b handle signals. False: it does not wait here. */
 bool             sim_interrupt(struct sim_boot *b);
@@ -597,9 +632,15 @@ int              sim_close_slow(struct sim_boot *b, int fd);
 ssize_t          sim_send_file(struct sim_boot *b, int out, int in, off_t *offset,
 			       size_t size, utime_ns until);
 
+/* sexit.c */
+
+/* Runs what the host has given to atexit(). */
+void             sim_last_calls(struct sim_boot *b);
+
 /* snhost.c */
 
 pid_t            sim_pid(const struct sim_boot *b);
+void             sim_random(void *to, size_t size);
 
 utime_ns         sim_clock(struct sim_host *h, clockid_t clock);
 /* Returns when a clock of the host shows this. */

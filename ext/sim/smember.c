@@ -27,6 +27,7 @@
 #include "rr.h"
 #include "ucall.h"
 #include "uscope.h"
+#include "uself.h"
 #include "uthread.h"
 
 #include <errno.h>
@@ -41,6 +42,7 @@ struct member {
 	struct member   *m_next;	/* in its bucket */
 	const void      *m_stack;	/* its struct ustack */
 	struct sim_boot *m_boot;
+	int              m_number;	/* in its boot: the first thread has 0 */
 	void           (*m_f)(void *);
 	void            *m_arg;
 };
@@ -133,9 +135,23 @@ static struct member *member_make(struct sim_boot *b, void (*f)(void *), void *a
 	struct member *m = sim_alloc(sizeof *m);
 
 	m->m_boot = b;
+	m->m_number = b->b_thread_nr++;
 	m->m_f = f;
 	m->m_arg = arg;
 	return m;
+}
+
+/* Numbers of processes are below. */
+#define THREADS_FROM	100000
+
+pid_t sim_thread_number(const struct sim_boot *b)
+{
+	const void *stack = ustack_self();
+	const struct member *m = *bucket_of(stack);
+
+	while (m != NULL && m->m_stack != stack)
+		m = m->m_next;
+	return m == NULL || m->m_number == 0 ? sim_pid(b) : THREADS_FROM + m->m_number;
 }
 
 struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg)
@@ -181,6 +197,41 @@ int sim_uthread_make_by(struct uthread **t, void *(*f)(void *), void *arg,
 int sim_uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
 		     const char *name) __asm__("__wrap_uthread_make");
 
+/*
+ * A thread that runs a shell, such as that of pthread_create(), has a shell around: by
+ * that its maker finds its own.
+ */
+
+struct enclosed {
+	struct ushell    c_shell;	/* first: h_arg is the shell inside */
+	struct sim_boot *c_boot;
+};
+
+static void enclosed_run(struct ushell *h)
+{
+	const struct enclosed *c = (struct enclosed *)h;
+	struct ushell *own = &uself_of(ustack_self())->b_self.e_shell;
+
+	member_run(member_make(c->c_boot, ustack_shell, h->h_arg));
+	own->h_f   = h->h_f;		/* what the shell inside has left there */
+	own->h_arg = h->h_arg;
+	free(h);
+}
+
+static int enclosed_make(struct sim_boot *b, struct uthread **t, void *shell,
+			 const char *name, int flags)
+{
+	struct enclosed *c = sim_alloc(sizeof *c);
+	int rc;
+
+	*c = (struct enclosed) { { enclosed_run, ustack_shell, shell }, b };
+	rc = uthread_make_by(t, (void *(*)(void *))(void (*)(void))ustack_shell, c, name,
+			     flags);
+	if (rc != 0)
+		free(c);
+	return rc;
+}
+
 int sim_uthread_make_by(struct uthread **t, void *(*f)(void *), void *arg,
 			const char *name, int flags)
 {
@@ -190,6 +241,8 @@ int sim_uthread_make_by(struct uthread **t, void *(*f)(void *), void *arg,
 
 	if (b == NULL)
 		return uthread_make_by(t, f, arg, name, flags);
+	if ((void (*)(void))f == (void (*)(void))ustack_shell)
+		return enclosed_make(b, t, arg, name, flags);
 	d = sim_alloc(sizeof *d);
 	*d = (struct made) { b, f, arg, NULL };
 	rc = uthread_make_by(t, made_run, d, name, flags);

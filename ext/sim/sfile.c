@@ -83,7 +83,7 @@ int sim_nap(struct sim_boot *b, utime_ns until)
 		sim_sleep(until);
 	while (rc == 0 && until > sim_now())
 		rc = sim_wait(b, &nothing, until);
-	return rc == -EINTR || rc == -ERESTART ? -EINTR : 0;
+	return rc == -ERESTART ? -EINTR : rc == -ETIMEDOUT ? 0 : rc;
 }
 
 bool sim_interrupt(struct sim_boot *b)
@@ -139,7 +139,7 @@ static void fd_put(struct sim_boot *b, int fd, struct sim_file *f)
 
 static int fd_from(struct sim_boot *b, struct sim_file *f, int fd)
 {
-	for (; fd < SIM_FDS; fd++)
+	for (; fd < b->b_fd_nr; fd++)
 		if (b->b_fds[fd] == NULL) {
 			fd_put(b, fd, f);
 			return fd;
@@ -197,7 +197,7 @@ int sim_dup(struct sim_boot *b, int fd, int from)
 
 	if (f == NULL)
 		return -EBADF;
-	return from < 0 || from >= SIM_FDS ? -EINVAL :
+	return from < 0 || from >= b->b_fd_nr ? -EINVAL :
 		fd_from(b, f, from > SIM_FIRST ? from : SIM_FIRST);
 }
 
@@ -205,7 +205,7 @@ int sim_dup_to(struct sim_boot *b, int fd, int to)
 {
 	struct sim_file *f = sim_file(b, fd);
 
-	if (f == NULL || to < SIM_FIRST || to >= SIM_FDS)
+	if (f == NULL || to < SIM_FIRST || to >= b->b_fd_nr)
 		return -EBADF;
 	if (to == fd)
 		return fd;

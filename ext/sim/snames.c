@@ -10,10 +10,8 @@
  * Calls that wait do so in scalls.c. Results are -errno there, and become errno
  * here.
  *
- * REFUSED lists names that a host must not call, since they would reach the
- * machine: the run fails and says the name. They fail outside of a run, too.
- * What is in neither list goes to libc. That is meant for what computes:
- * malloc(), printf(), qsort(). syscall() is in snfile.c.
+ * Names that a host must not call are in srefused.c. What is in neither goes to libc:
+ * that is meant for what computes, and sim.names lists it. syscall() is in snfile.c.
  *
  * Signals are in ssignal.c.
  */
@@ -38,48 +36,32 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define REFUSED(X)							\
-	X(sendmmsg) X(recvmmsg) X(preadv) X(pwritev) X(preadv2)		\
-	X(pwritev2) X(splice) X(tee) X(copy_file_range)	\
-	X(fork) X(vfork) X(system) X(popen) X(execv) X(execve)		\
-	X(execvp) X(execl) X(execlp) X(posix_spawn) X(posix_spawnp)	\
-	X(wait) X(waitpid) X(timer_create)			\
-	X(freopen) X(tmpfile) X(mkstemp) X(statx) X(statvfs)		\
-	X(fstatvfs) X(fallocate) X(posix_fallocate) X(renameat2)	\
-	X(chown) X(fchown) X(fchdir) X(msync)	\
-	X(sync) X(syncfs) X(signalfd) X(inotify_init)			\
-	X(inotify_init1) X(memfd_create) X(aio_read) X(aio_write)	\
-	X(gethostbyname2) X(rr_thread_joinable) X(clock) X(times)	\
-	X(getrusage) X(getifaddrs) X(posix_openpt) X(ptsname) X(thrd_create)
-
-REFUSED(REFUSE)
-
 /* Reads and writes. */
 
 NAME(ssize_t, read, (int fd, void *buf, size_t size))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	return b == NULL ? read(fd, buf, size) :
-		answer(sim_read(b, fd, buf, size, 0, NULL, NULL, SIM_BY_FILE));
+		pointed(sim_read(b, fd, buf, size, 0, NULL, NULL, SIM_BY_FILE));
 }
 
 NAME(ssize_t, write, (int fd, const void *buf, size_t size))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	return b == NULL ? write(fd, buf, size) :
-		answer(sim_write(b, fd, buf, size, 0, NULL, 0, SIM_BY_FILE));
+		pointed(sim_write(b, fd, buf, size, 0, NULL, 0, SIM_BY_FILE));
 }
 
 NAME(ssize_t, recvfrom, (int fd, void *buf, size_t size, int flags,
 			 struct sockaddr *a, socklen_t *n))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	ssize_t rc;
 
 	if (b != NULL)
-		return answer(sim_receive(b, fd, buf, size, flags, a, n,
+		return pointed(sim_receive(b, fd, buf, size, flags, a, n,
 					  SIM_BY_FILE));
 	rc = recvfrom(fd, buf, size, flags, a, n);
 	if (rc >= 0)
@@ -95,14 +77,14 @@ NAME(ssize_t, recv, (int fd, void *buf, size_t size, int flags))
 NAME(ssize_t, sendto, (int fd, const void *buf, size_t size, int flags,
 		       const struct sockaddr *a, socklen_t n))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	struct sockaddr_in room;
 
 	if (b == NULL && a != NULL)
 		(void)sim_real_bind(fd);
 	return b == NULL ? sendto(fd, buf, size, flags,
 				  sim_real_address(a, n, &room), n) :
-		answer(sim_send(b, fd, buf, size, flags, a, n, SIM_BY_FILE));
+		pointed(sim_send(b, fd, buf, size, flags, a, n, SIM_BY_FILE));
 }
 
 NAME(ssize_t, send, (int fd, const void *buf, size_t size, int flags))
@@ -112,38 +94,38 @@ NAME(ssize_t, send, (int fd, const void *buf, size_t size, int flags))
 
 NAME(ssize_t, writev, (int fd, const struct iovec *v, int nr))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	return b == NULL ? writev(fd, v, nr) :
-		answer(sim_writev(b, fd, v, nr, SIM_BY_FILE));
+		pointed(sim_writev(b, fd, v, nr, SIM_BY_FILE));
 }
 
 NAME(ssize_t, readv, (int fd, const struct iovec *v, int nr))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	return b == NULL ? readv(fd, v, nr) :
-		answer(sim_readv(b, fd, v, nr, SIM_BY_FILE));
+		pointed(sim_readv(b, fd, v, nr, SIM_BY_FILE));
 }
 
 NAME(ssize_t, sendmsg, (int fd, const struct msghdr *m, int flags))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	if (b == NULL && m->msg_name != NULL && sim_is_real)
 		usim_fail("sendmsg() to an address has no form for --real: see "
 			  "ext/sim/README.md");
 	return b == NULL ? sendmsg(fd, m, flags) :
-		answer(sim_send_message(b, fd, m, flags, SIM_BY_FILE));
+		pointed(sim_send_message(b, fd, m, flags, SIM_BY_FILE));
 }
 
 NAME(ssize_t, recvmsg, (int fd, struct msghdr *m, int flags))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	ssize_t rc;
 
 	if (b != NULL)
-		return answer(sim_receive_message(b, fd, m, flags, SIM_BY_FILE));
+		return pointed(sim_receive_message(b, fd, m, flags, SIM_BY_FILE));
 	rc = recvmsg(fd, m, flags);
 	if (rc >= 0)
 		sim_real_answer(m->msg_name, &m->msg_namelen);
@@ -228,11 +210,11 @@ NAME(int, listen, (int fd, int backlog))
 
 NAME(int, accept4, (int fd, struct sockaddr *a, socklen_t *n, int flags))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	int rc;
 
 	if (b != NULL)
-		return (int)answer(sim_accept(b, fd, flags, a, n, SIM_BY_FILE));
+		return (int)pointed(sim_accept(b, fd, flags, a, n, SIM_BY_FILE));
 	rc = accept4(fd, a, n, flags);
 	if (rc >= 0)
 		sim_real_answer(a, n);
@@ -246,12 +228,12 @@ NAME(int, accept, (int fd, struct sockaddr *a, socklen_t *n))
 
 NAME(int, connect, (int fd, const struct sockaddr *a, socklen_t n))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	struct sockaddr_in room;
 
 	return b == NULL ? connect(sim_real_bind(fd),
 				   sim_real_address(a, n, &room), n) :
-		(int)answer(sim_connect(b, fd, a, n, SIM_BY_FILE));
+		(int)pointed(sim_connect(b, fd, a, n, SIM_BY_FILE));
 }
 
 NAME(int, shutdown, (int fd, int how))
@@ -331,9 +313,9 @@ NAME(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *n))
 
 NAME(int, close, (int fd))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
-	return b == NULL ? close(fd) : (int)answer(sim_close_slow(b, fd));
+	return b == NULL ? close(fd) : (int)pointed(sim_close_slow(b, fd));
 }
 
 NAME(int, dup, (int fd))
@@ -448,10 +430,10 @@ static utime_ns until_ms(const struct sim_boot *b, int ms)
 
 NAME(int, poll, (struct pollfd *fds, nfds_t nr, int ms))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	return b == NULL ? poll(fds, nr, ms) :
-		(int)answer(sim_poll(b, fds, nr, until_ms(b, ms)));
+		(int)pointed(sim_poll(b, fds, nr, until_ms(b, ms)));
 }
 
 /* A signal that is pending, and that the mask lets through, ends a call at once. */
@@ -472,10 +454,10 @@ static int poll_masked(struct sim_boot *b, struct pollfd *fds, size_t nr,
 NAME(int, ppoll, (struct pollfd *fds, nfds_t nr, const struct timespec *t,
 		  const sigset_t *mask))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	return b == NULL ? ppoll(fds, nr, t, mask) :
-		(int)answer(poll_masked(b, fds, nr, until_of(b, t), mask));
+		(int)pointed(poll_masked(b, fds, nr, until_of(b, t), mask));
 }
 
 /* Returns what poll() is asked for a descriptor of select(). */
@@ -524,23 +506,23 @@ static int select_by(struct sim_boot *b, int nr, fd_set *in, fd_set *out,
 NAME(int, pselect, (int nr, fd_set *in, fd_set *out, fd_set *odd,
 		    const struct timespec *t, const sigset_t *mask))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	return b == NULL ? pselect(nr, in, out, odd, t, mask) :
-		(int)answer(select_by(b, nr, in, out, odd, until_of(b, t), mask));
+		(int)pointed(select_by(b, nr, in, out, odd, until_of(b, t), mask));
 }
 
 NAME(int, select, (int nr, fd_set *in, fd_set *out, fd_set *odd,
 		   struct timeval *t))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	utime_ns until;
 
 	if (b == NULL)
 		return select(nr, in, out, odd, t);
 	until = t == NULL ? UNEVER :
 		sim_after(b->b_host, sim_ns_of_timeval(t));
-	return (int)answer(select_by(b, nr, in, out, odd, until, NULL));
+	return (int)pointed(select_by(b, nr, in, out, odd, until, NULL));
 }
 
 NAME(int, epoll_create1, (int flags))
@@ -565,10 +547,10 @@ NAME(int, epoll_ctl, (int epfd, int op, int fd, struct epoll_event *e))
 
 NAME(int, epoll_wait, (int epfd, struct epoll_event *e, int nr, int ms))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	return b == NULL ? epoll_wait(epfd, e, nr, ms) :
-		(int)answer(sim_epoll_wait(b, epfd, e, nr, until_ms(b, ms)));
+		(int)pointed(sim_epoll_wait(b, epfd, e, nr, until_ms(b, ms)));
 }
 
 static int epoll_masked(struct sim_boot *b, int epfd, struct epoll_event *e, int nr,
@@ -586,20 +568,20 @@ static int epoll_masked(struct sim_boot *b, int epfd, struct epoll_event *e, int
 NAME(int, epoll_pwait, (int epfd, struct epoll_event *e, int nr, int ms,
 			const sigset_t *mask))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	return b == NULL ? epoll_pwait(epfd, e, nr, ms, mask) :
-		(int)answer(epoll_masked(b, epfd, e, nr, until_ms(b, ms), mask));
+		(int)pointed(epoll_masked(b, epfd, e, nr, until_ms(b, ms), mask));
 }
 
 NAME(int, epoll_pwait2, (int epfd, struct epoll_event *e, int nr,
 			 const struct timespec *t, const sigset_t *mask))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	if (b == NULL)
 		usim_fail("epoll_pwait2() outside of a host is not simulated");
-	return (int)answer(epoll_masked(b, epfd, e, nr, until_of(b, t), mask));
+	return (int)pointed(epoll_masked(b, epfd, e, nr, until_of(b, t), mask));
 }
 
 /* Counters and timers. */
@@ -653,6 +635,16 @@ NAME(int, dup3, (int fd, int to, int flags))
 {
 	(void)flags;
 	return fd == to ? (int)answer(-EINVAL) : wrap_dup2(fd, to);
+}
+
+NAME(int, sockatmark, (int fd))
+{
+	struct sim_boot *b = enter();
+	int rc;
+
+	if (b == NULL)
+		return sockatmark(fd);
+	return sim_socket_of(b, fd, &rc) == NULL ? (int)answer(rc) : 0;
 }
 
 NAME(ssize_t, __read_chk, (int fd, void *buf, size_t size, size_t room))

@@ -56,6 +56,42 @@ static inline ssize_t answer(ssize_t rc)
 	return -1;
 }
 
+/*
+ * CANCELLATION POINTS. These functions are of the pthread face (pface.h), and NULL if
+ * that is not linked. A call that POSIX has as such a point begins with enter_point(),
+ * which does not return if the caller was cancelled, and ends with pointed(), which does
+ * not return if that came during a wait of the call. Such a wait ends with -ECANCELED.
+ */
+void pface_point(void) __attribute__((weak));
+void pface_pointed(int rc) __attribute__((weak));
+
+static inline void point_begin(void)
+{
+	if (pface_point != NULL)
+		pface_point();
+}
+
+static inline struct sim_boot *enter_point(void)
+{
+	struct sim_boot *b = enter();
+
+	if (b != NULL)
+		point_begin();
+	return b;
+}
+
+static inline void point_end(ssize_t rc)
+{
+	if (pface_pointed != NULL)
+		pface_pointed(rc < 0 ? (int)rc : 0);
+}
+
+static inline ssize_t pointed(ssize_t rc)
+{
+	point_end(rc);
+	return answer(rc);
+}
+
 /* open(), as a host calls it. */
 int sim_open_name(const char *path, int flags, ...) __asm__("__wrap_open");
 

@@ -12,7 +12,9 @@
 
 #define _GNU_SOURCE		/* AT_FDCWD */
 #include "snames.h"
+#include "snumber.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,7 +47,7 @@ static int open_by(struct sim_boot *b, const char *path, int flags, int mode)
 
 NAME(int, open, (const char *path, int flags, ...))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	va_list args;
 	int mode = 0;
 
@@ -55,7 +57,7 @@ NAME(int, open, (const char *path, int flags, ...))
 		va_end(args);
 	}
 	return b == NULL ? open(path, flags, mode) :
-		(int)answer(open_by(b, path, flags, mode));
+		(int)pointed(open_by(b, path, flags, mode));
 }
 
 /* Returns a path that may begin at a folder's descriptor; NULL: an error in *rc. */
@@ -98,7 +100,7 @@ static const char *path_at(struct sim_boot *b, int folder, const char *path,
 
 NAME(int, openat, (int folder, const char *path, int flags, ...))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	char room[AT_ROOM];
 	va_list args;
 	int mode = 0, rc;
@@ -111,7 +113,7 @@ NAME(int, openat, (int folder, const char *path, int flags, ...))
 	if (b == NULL)
 		return openat(folder, path, flags, mode);
 	path = path_at(b, folder, path, room, &rc);
-	return (int)answer(path == NULL ? rc : open_by(b, path, flags, mode));
+	return (int)pointed(path == NULL ? rc : open_by(b, path, flags, mode));
 }
 
 /* openat2(), as far as it stays below a folder. */
@@ -145,8 +147,10 @@ NAME(long, syscall, (long number, ...))
 	va_end(args);
 	if (b == NULL)
 		return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	if (number == SYS_gettid)
+		return sim_thread_number(b);
 	if (number != SYS_openat2)
-		usim_fail("syscall(%ld) is not simulated", number);
+		usim_fail("syscall(%s) is not simulated", sim_call_name(number));
 	return (long)answer(open_beneath(b, (int)a[0], (const char *)a[1],
 					 (const unsigned long long *)a[2]));
 }
@@ -158,18 +162,18 @@ NAME(int, creat, (const char *path, mode_t mode))
 
 NAME(ssize_t, pread, (int fd, void *buf, size_t size, off_t at))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	return b == NULL ? pread(fd, buf, size, at) :
-		answer(sim_read_at(b, fd, buf, size, at));
+		pointed(sim_read_at(b, fd, buf, size, at));
 }
 
 NAME(ssize_t, pwrite, (int fd, const void *buf, size_t size, off_t at))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
 	return b == NULL ? pwrite(fd, buf, size, at) :
-		answer(sim_write_at(b, fd, buf, size, at));
+		pointed(sim_write_at(b, fd, buf, size, at));
 }
 
 NAME(off_t, lseek, (int fd, off_t at, int whence))
@@ -198,9 +202,9 @@ NAME(int, ftruncate, (int fd, off_t size))
 
 NAME(int, fsync, (int fd))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
-	return b == NULL ? fsync(fd) : (int)answer(sim_sync_at(b, fd));
+	return b == NULL ? fsync(fd) : (int)pointed(sim_sync_at(b, fd));
 }
 
 NAME(int, fdatasync, (int fd))
@@ -438,13 +442,13 @@ NAME(int, flock, (int fd, int how))
 
 NAME(int, lockf, (int fd, int what, off_t size))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	int rc;
 
 	if (b == NULL)
 		return lockf(fd, what, size);
 	(void)sim_disk_file(b, fd, EINVAL, &rc);
-	return (int)answer(rc);
+	return (int)pointed(rc);
 }
 
 /* Memory. A map of no file is libc's. */
@@ -473,6 +477,33 @@ NAME(int, munmap, (void *at, size_t size))
 	if (sim_self() != NULL)
 		sim_unmap(at, size);
 	return munmap(at, size);
+}
+
+/* Hints are taken, and change nothing. */
+NAME(int, posix_fadvise, (int fd, off_t at, off_t size, int hint))
+{
+	struct sim_boot *b = enter();
+	struct sim_file *f;
+
+	if (b == NULL)
+		return posix_fadvise(fd, at, size, hint);
+	f = sim_file(b, fd);
+	if (f == NULL)
+		return EBADF;
+	if (strcmp(f->f_ops->o_name, "pipe") == 0)
+		return ESPIPE;
+	return size < 0 || hint < POSIX_FADV_NORMAL || hint > POSIX_FADV_NOREUSE ?
+		EINVAL : 0;
+}
+
+ALIAS(int, posix_fadvise64, (int fd, off_t at, off_t size, int hint), posix_fadvise)
+
+/* The program itself is no file of a host. */
+NAME(void *, dlopen, (const char *path, int flags))
+{
+	if (sim_self() != NULL && path != NULL)
+		usim_fail("dlopen() is not simulated");
+	return dlopen(path, flags);
 }
 
 /* What is known of files. */

@@ -201,7 +201,21 @@ NAME(int, scandir, (const char *path, struct dirent ***to,
 }
 
 #if !defined(__GLIBC__) || __SIZEOF_POINTER__ == 8
+/* The older form, with room of the caller. */
+NAME(int, readdir_r, (DIR *d, struct dirent *to, struct dirent **result))
+{
+	const struct dirent *e = wrap_readdir(d);
+
+	*result = NULL;
+	if (e != NULL) {
+		memcpy(to, e, offsetof(struct dirent, d_name) + strlen(e->d_name) + 1);
+		*result = to;
+	}
+	return 0;
+}
+
 ALIAS(struct dirent *, readdir64, (DIR *d), readdir)
+ALIAS(int, readdir64_r, (DIR *d, struct dirent *to, struct dirent **result), readdir_r)
 ALIAS(int, scandir64, (const char *path, struct dirent ***to,
 		       int (*filter)(const struct dirent *),
 		       int (*order)(const struct dirent **, const struct dirent **)),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* snhost.c: clocks, chance, numbers and names of a host, by libc's names. */
+/* snhost.c: clocks, chance, and names of hosts, by libc's names. */
 
 #define _GNU_SOURCE		/* CLOCK_BOOTTIME, getentropy() */
 #include "snames.h"
@@ -7,12 +7,10 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -51,14 +49,51 @@ static utime_ns clock_read(struct sim_host *h, clockid_t clock)
 	return sim_clock(h, clock);
 }
 
+/* Computations take no time. */
+static bool is_of_cpu(clockid_t clock)
+{
+	return clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID;
+}
+
 NAME(int, clock_gettime, (clockid_t clock, struct timespec *t))
 {
 	struct sim_boot *b = enter();
 
 	if (b == NULL)
 		return clock_gettime(clock, t);
-	*t = sim_spec_of(clock_read(b->b_host, clock));
+	*t = sim_spec_of(is_of_cpu(clock) ? 0 : clock_read(b->b_host, clock));
 	return 0;
+}
+
+NAME(int, clock_getres, (clockid_t clock, struct timespec *t))
+{
+	struct sim_boot *b = enter();
+	bool is_coarse = clock == CLOCK_REALTIME_COARSE || clock == CLOCK_MONOTONIC_COARSE;
+
+	if (b == NULL)
+		return clock_getres(clock, t);
+	if (!is_of_cpu(clock))
+		(void)sim_clock(b->b_host, clock);	/* is it simulated? */
+	if (t != NULL)
+		*t = sim_spec_of(is_coarse ? 4 * UTIME_MS : 1);
+	return 0;
+}
+
+/* The clocks of a host are not its user's. */
+NAME(int, clock_settime, (clockid_t clock, const struct timespec *t))
+{
+	return enter() == NULL ? clock_settime(clock, t) :
+		(int)answer(clock == CLOCK_REALTIME ? -EPERM : -EINVAL);
+}
+
+NAME(int, settimeofday, (const struct timeval *t, const struct timezone *zone))
+{
+	return enter() == NULL ? settimeofday(t, zone) : (int)answer(-EPERM);
+}
+
+NAME(int, adjtime, (const struct timeval *by, struct timeval *left))
+{
+	return enter() == NULL ? adjtime(by, left) : (int)answer(-EPERM);
 }
 
 NAME(int, gettimeofday, (struct timeval *t, void *zone))
@@ -90,6 +125,17 @@ static utime_ns time_left(const struct sim_boot *b, utime_ns until)
 	return until > sim_now() ? sim_drifted(b->b_host, until - sim_now()) : 0;
 }
 
+/* Sleeps. 0, or -EINTR: a handler has run. */
+static int nap(struct sim_boot *b, utime_ns until)
+{
+	int rc;
+
+	point_begin();
+	rc = sim_nap(b, until);
+	point_end(rc);
+	return rc == -EINTR ? rc : 0;
+}
+
 NAME(int, clock_nanosleep, (clockid_t clock, int flags, const struct timespec *t,
 			    struct timespec *left))
 {
@@ -104,7 +150,7 @@ NAME(int, clock_nanosleep, (clockid_t clock, int flags, const struct timespec *t
 	until = flags & TIMER_ABSTIME ?
 		sim_clock_until(b->b_host, clock, sim_ns_of(t)) :
 		sim_after(b->b_host, sim_ns_of(t));
-	rc = sim_nap(b, until);
+	rc = nap(b, until);
 	if (rc != 0 && !(flags & TIMER_ABSTIME) && left != NULL)
 		*left = sim_spec_of(time_left(b, until));
 	return -rc;
@@ -123,7 +169,7 @@ NAME(int, usleep, (useconds_t us))
 
 	if (b == NULL)
 		return usleep(us);
-	return (int)answer(sim_nap(b, sim_after(b->b_host, us * UTIME_US)));
+	return (int)answer(nap(b, sim_after(b->b_host, us * UTIME_US)));
 }
 
 NAME(unsigned, sleep, (unsigned seconds))
@@ -134,7 +180,7 @@ NAME(unsigned, sleep, (unsigned seconds))
 	if (b == NULL)
 		return sleep(seconds);
 	until = sim_after(b->b_host, seconds * UTIME_S);
-	return sim_nap(b, until) == 0 ? 0 : (unsigned)(time_left(b, until) / UTIME_S);
+	return nap(b, until) == 0 ? 0 : (unsigned)(time_left(b, until) / UTIME_S);
 }
 
 NAME(int, sched_yield, (void))
@@ -146,14 +192,19 @@ NAME(int, sched_yield, (void))
 
 /* Chance, and who one is. */
 
-NAME(ssize_t, getrandom, (void *buf, size_t size, unsigned flags))
+void sim_random(void *to, size_t size)
 {
 	size_t i;
 
+	for (i = 0; i < size; i++)
+		((unsigned char *)to)[i] = (unsigned char)usim_random(256);
+}
+
+NAME(ssize_t, getrandom, (void *buf, size_t size, unsigned flags))
+{
 	if (enter() == NULL)
 		return getrandom(buf, size, flags);
-	for (i = 0; i < size; i++)
-		((unsigned char *)buf)[i] = (unsigned char)usim_random(256);
+	sim_random(buf, size);
 	return (ssize_t)size;
 }
 
@@ -211,6 +262,13 @@ NAME(pid_t, getppid, (void))
 	return enter() == NULL ? getppid() : 1;
 }
 
+NAME(pid_t, gettid, (void))
+{
+	struct sim_boot *b = enter();
+
+	return b == NULL ? gettid() : sim_thread_number(b);
+}
+
 NAME(int, gethostname, (char *name, size_t size))
 {
 	struct sim_boot *b = sim_caller();
@@ -222,124 +280,6 @@ NAME(int, gethostname, (char *name, size_t size))
 	strcpy(name, b->b_host->h_name);
 	return 0;
 }
-
-NAME(void, exit, (int status))
-{
-	struct sim_boot *b = sim_caller();
-
-	if (b == NULL)
-		exit(status);
-	sim_exit(b, status);
-}
-
-NAME(void, _exit, (int status))
-{
-	wrap_exit(status);
-}
-
-/*
- * A host has one user. Programs that ask look for a home, and for whether they may
- * do what only the first user may.
- */
-
-#define USER		1000
-
-NAME(uid_t, getuid, (void))
-{
-	return enter() == NULL ? getuid() : USER;
-}
-
-NAME(uid_t, geteuid, (void))
-{
-	return enter() == NULL ? geteuid() : USER;
-}
-
-NAME(gid_t, getgid, (void))
-{
-	return enter() == NULL ? getgid() : USER;
-}
-
-NAME(gid_t, getegid, (void))
-{
-	return enter() == NULL ? getegid() : USER;
-}
-
-static struct passwd user = { .pw_name = "user", .pw_passwd = "x", .pw_uid = USER,
-	.pw_gid = USER, .pw_gecos = "", .pw_dir = "/", .pw_shell = "/bin/sh" };
-
-/* The strings are constant, so they need no room of the caller. */
-static int user_put(bool is_user, struct passwd *to, struct passwd **result)
-{
-	*to = user;
-	*result = is_user ? to : NULL;
-	return 0;
-}
-
-NAME(int, getpwuid_r, (uid_t uid, struct passwd *to, char *room, size_t size,
-		       struct passwd **result))
-{
-	return enter() == NULL ? getpwuid_r(uid, to, room, size, result) :
-		user_put(uid == USER, to, result);
-}
-
-NAME(int, getpwnam_r, (const char *name, struct passwd *to, char *room, size_t size,
-		       struct passwd **result))
-{
-	return enter() == NULL ? getpwnam_r(name, to, room, size, result) :
-		user_put(strcmp(name, user.pw_name) == 0, to, result);
-}
-
-NAME(struct passwd *, getpwuid, (uid_t uid))
-{
-	return enter() == NULL ? getpwuid(uid) : uid == USER ? &user : NULL;
-}
-
-NAME(struct passwd *, getpwnam, (const char *name))
-{
-	return enter() == NULL ? getpwnam(name) :
-		strcmp(name, user.pw_name) == 0 ? &user : NULL;
-}
-
-/* Limits. A host has one processor, and as many descriptors as its table. */
-
-/* glibc has a type for C of its own. */
-#if defined(__GLIBC__)
-#define RESOURCE	__rlimit_resource_t
-#else
-#define RESOURCE	int
-#endif
-
-NAME(long, sysconf, (int name))
-{
-	if (enter() == NULL)
-		return sysconf(name);
-	switch (name) {
-	case _SC_NPROCESSORS_ONLN:
-	case _SC_NPROCESSORS_CONF:	return 1;
-	case _SC_OPEN_MAX:		return SIM_FDS;
-	default:			return sysconf(name);
-	}
-}
-
-NAME(int, getrlimit, (RESOURCE what, struct rlimit *to))
-{
-	if (enter() == NULL)
-		return getrlimit(what, to);
-	to->rlim_cur = to->rlim_max = what == RLIMIT_NOFILE ? SIM_FDS :
-		RLIM_INFINITY;
-	return 0;
-}
-
-NAME(int, setrlimit, (RESOURCE what, const struct rlimit *to))
-{
-	if (enter() == NULL)
-		return setrlimit(what, to);
-	return what == RLIMIT_NOFILE && to->rlim_max > SIM_FDS ?
-		(int)answer(-EPERM) : 0;
-}
-
-ALIAS(int, getrlimit64, (RESOURCE what, struct rlimit *to), getrlimit)
-ALIAS(int, setrlimit64, (RESOURCE what, const struct rlimit *to), setrlimit)
 
 NAME(mode_t, umask, (mode_t mask))
 {

@@ -319,6 +319,27 @@ NAME(sighandler_t, signal, (int signo, sighandler_t f))
 	return wrap_sigaction(signo, &a, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
+NAME(int, siginterrupt, (int signo, int interrupts))
+{
+	struct sigaction a;
+
+	if (wrap_sigaction(signo, NULL, &a) != 0)
+		return -1;
+	a.sa_flags &= ~SA_RESTART;
+	a.sa_flags |= interrupts ? 0 : SA_RESTART;
+	return wrap_sigaction(signo, &a, NULL);
+}
+
+/* Handlers run on the stack of their thread. */
+NAME(int, sigaltstack, (const stack_t *to, stack_t *old))
+{
+	if (sim_self() == NULL)
+		return sigaltstack(to, old);
+	if (old != NULL)
+		*old = (stack_t) { .ss_flags = SS_DISABLE };
+	return 0;
+}
+
 /* Masks. */
 
 static int mask_by(struct sim_boot *b, int how, const sigset_t *set, sigset_t *old)
@@ -412,6 +433,13 @@ NAME(int, kill, (pid_t pid, int signo))
 	return 0;
 }
 
+NAME(int, killpg, (pid_t group, int signo))
+{
+	if (sim_self() == NULL)
+		return killpg(group, signo);
+	return group < 0 ? (int)answer(-EINVAL) : wrap_kill(-group, signo);
+}
+
 NAME(int, raise, (int signo))
 {
 	struct sim_boot *b = enter();
@@ -453,7 +481,7 @@ static int wait_by(struct sim_boot *b, const sigset_t *set, utime_ns until)
 
 NAME(int, sigwait, (const sigset_t *set, int *signo))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	int rc;
 
 	if (b == NULL)
@@ -461,6 +489,7 @@ NAME(int, sigwait, (const sigset_t *set, int *signo))
 	do
 		rc = wait_by(b, set, UNEVER);
 	while (rc == -EINTR);
+	point_end(rc);
 	if (rc > 0)
 		*signo = rc;
 	return rc > 0 ? 0 : -rc;
@@ -469,7 +498,7 @@ NAME(int, sigwait, (const sigset_t *set, int *signo))
 NAME(int, sigtimedwait, (const sigset_t *set, siginfo_t *info,
 			 const struct timespec *t))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	int rc;
 
 	if (b == NULL)
@@ -478,7 +507,7 @@ NAME(int, sigtimedwait, (const sigset_t *set, siginfo_t *info,
 		     sim_after(b->b_host, sim_ns_of(t)));
 	if (rc > 0 && info != NULL)
 		*info = (siginfo_t) { .si_signo = rc, .si_code = SI_USER };
-	return (int)answer(rc);
+	return (int)pointed(rc);
 }
 
 NAME(int, sigwaitinfo, (const sigset_t *set, siginfo_t *info))
@@ -495,19 +524,19 @@ static int wait_handled(struct sim_boot *b)
 	do
 		rc = sim_wait(b, NULL, UNEVER);
 	while (rc == 0);
-	return (int)answer(rc == -ERESTART ? -EINTR : rc);
+	return rc == -ERESTART ? -EINTR : rc;
 }
 
 NAME(int, pause, (void))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 
-	return b == NULL ? pause() : wait_handled(b);
+	return b == NULL ? pause() : (int)pointed(wait_handled(b));
 }
 
 NAME(int, sigsuspend, (const sigset_t *mask))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_point();
 	sigset_t before;
 	int rc;
 
@@ -516,7 +545,7 @@ NAME(int, sigsuspend, (const sigset_t *mask))
 	sim_mask_begin(b, mask, &before);
 	rc = wait_handled(b);
 	sim_mask_end(b, mask, &before);
-	return rc;
+	return (int)pointed(rc);
 }
 
 /* Timers. */

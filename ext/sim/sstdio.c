@@ -164,3 +164,49 @@ NAME(int, fileno, (FILE *f))
 }
 
 ALIAS(int, fileno_unlocked, (FILE *f), fileno)
+
+/* Text for a descriptor, all at once. */
+NAME(int, vdprintf, (int fd, const char *format, va_list args))
+{
+	struct sim_boot *b = enter();
+	ssize_t rc;
+	char *text;
+	int size;
+
+	if (b == NULL)
+		return vdprintf(fd, format, args);
+	size = vasprintf(&text, format, args);
+	if (size < 0)
+		return -1;
+	rc = sim_write(b, fd, text, (size_t)size, 0, NULL, 0, SIM_BY_FILE);
+	free(text);
+	return (int)answer(rc);
+}
+
+NAME(int, dprintf, (int fd, const char *format, ...))
+{
+	va_list args;
+	int rc;
+
+	va_start(args, format);
+	rc = wrap_vdprintf(fd, format, args);
+	va_end(args);
+	return rc;
+}
+
+NAME(int, __vdprintf_chk, (int fd, int flag, const char *format, va_list args))
+{
+	return (void)flag, wrap_vdprintf(fd, format, args);
+}
+
+NAME(int, __dprintf_chk, (int fd, int flag, const char *format, ...))
+{
+	va_list args;
+	int rc;
+
+	(void)flag;
+	va_start(args, format);
+	rc = wrap_vdprintf(fd, format, args);
+	va_end(args);
+	return rc;
+}

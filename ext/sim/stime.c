@@ -15,6 +15,7 @@
 
 #include "sim.h"
 #include "rr.h"
+#include "uthread.h"
 
 #include <stdlib.h>
 
@@ -83,9 +84,14 @@ void sim_at(utime_ns at, void (*f)(void *), void *arg)
 	event_put(e);
 }
 
+/* A disk is not interrupted, nor is a host that pauses. */
 void sim_sleep(utime_ns until)
 {
+	bool was = uthread_interruptible(false);
+
 	(void)u_sleep(until + UTIME_VIRTUAL);
+	if (was)
+		(void)uthread_interruptible(true);
 }
 
 /*

@@ -10,9 +10,12 @@
  *
  *	the program	read()  connect()  fsync()  clock_gettime()
  *	                   |  sim.flags: the linker's --wrap
- *	snames.c	the names of libc, and of calls that are refused
+ *	snames.c	the names of libc
  *	snfile.c snfolder.c sstdio.c	names for files, folders, streams
  *	snhost.c ssignal.c	clocks, chance, names of hosts; signals
+ *	smachine.c scpu.c suser.c sexit.c	the machine; users; ends
+ *	schecked.c srefused.c	names with checks; names that are refused
+ *	scaller.c snumber.c	which function has made a system call
  *	sio.c sserve.c sown.c	calls and servers of lib/io/; a host's own scheduler
  *	scalls.c	calls that wait
  *	sfile.c		descriptors, waits, pipes, poll, epoll
@@ -226,6 +229,7 @@ static void host_boot(void *host)
 	b->b_host = h;
 	b->b_number = ++h->h_boots;
 	b->b_umask = 022;
+	b->b_fd_nr = SIM_FDS;
 	strcpy(b->b_folder, "/");
 	h->h_boot = b;
 	h->h_is_down = false;
@@ -260,6 +264,7 @@ void sim_crash(struct sim_host *h, utime_ns down, const char *why)
 
 void sim_exit(struct sim_boot *b, int status)
 {
+	sim_last_calls(b);
 	sim_streams_end(b);
 	sim_end(b, status);
 }

@@ -29,7 +29,7 @@ FACE    := pthreads pcancel pkeys ptime pmutex prwlock pbarrier pint psem pstart
 SIM     := usim stime smember schance sblock sstate sfuture sfault sfile snet sflow stcp sudp \
 	   soption sunix sdisk swalk sopen spath smap sevent scalls snames schecked srefused \
 	   snumber snfile snfolder snhost smachine scpu suser sexit stemp ssignal sio sserve sown \
-	   sstdio sthread sseal ssearch sreal spage uhistory
+	   sstdio sthread sseal scaller ssearch sreal spage uhistory
 # Installed: links of include/, and what that has itself (include/README.md). What programs include
 # as <usched/x.h>, and the parts of these that are inlined.
 HEADERS := $(notdir $(wildcard include/usched/*.h include/usched/*.hpp))

@@ -5,11 +5,16 @@
  * sim.flags leads the calls of linked objects to the simulator. A shared library
  * calls libc itself, and assembly calls the kernel. So the native thread that
  * runs the hosts has a filter of seccomp: it may get memory, handle signals, end,
- * and write to the standard descriptors. Any other system call raises SIGSYS,
- * and its handler fails the run with the call's name and the host's.
+ * and write to the standard descriptors. Any other system call raises SIGSYS, and the
+ * handler does one of three things:
  *
- * What no filter sees: clocks, which libc reads without a system call; and
- * questions that are allowed, such as getuid().
+ *	a question that libc or a library asks in vain	an answer, the host's: is_answered()
+ *	a file that no host has		open() fails: is_absent()
+ *	else				the run fails, and says the call's name, which
+ *					function has called what of libc, and what to do
+ *					(scaller.c)
+ *
+ * What no filter sees: clocks, which libc reads without a system call.
  *
  * Where there is no seccomp, as in qemu-user, or no header for it, as in musl-gcc,
  * such calls go through; and under sanitizers, which open files for their reports.
@@ -17,6 +22,7 @@
 
 #define _GNU_SOURCE		/* REG_ names, SYS_SECCOMP */
 #include "sim.h"
+#include "snumber.h"
 
 #if defined(__has_include)
 #if __has_include(<linux/audit.h>)
@@ -34,6 +40,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 
@@ -57,71 +64,40 @@
 
 #if defined(MACHINE)
 
-/* Names that a message may need; any other call is told by its number. */
-#define CALL_NAMES(X)							\
-	X(read) X(write) X(readv) X(writev) X(pread64) X(pwrite64)	\
-	X(openat) X(close) X(statx) X(newfstatat) X(fstat) X(lseek)	\
-	X(ioctl) X(fcntl) X(dup) X(dup3) X(pipe2) X(fsync) X(fdatasync)	\
-	X(ftruncate) X(fallocate) X(renameat2) X(unlinkat) X(mkdirat)	\
-	X(getdents64) X(readlinkat) X(faccessat) X(faccessat2) X(getcwd) \
-	X(socket) X(socketpair) X(bind) X(listen) X(accept) X(accept4)	\
-	X(connect) X(shutdown) X(sendto) X(recvfrom) X(sendmsg)		\
-	X(recvmsg) X(sendmmsg) X(recvmmsg) X(getsockname) X(getpeername) \
-	X(setsockopt) X(getsockopt) X(ppoll) X(pselect6) X(epoll_create1) \
-	X(epoll_ctl) X(epoll_pwait) X(eventfd2) X(timerfd_create)	\
-	X(timerfd_settime) X(signalfd4) X(inotify_init1) X(memfd_create) \
-	X(io_uring_setup) X(clone) X(clone3) X(execve) X(kill)	\
-	X(nanosleep) X(clock_nanosleep) X(getrandom) X(uname) \
-	X(getrusage) X(times) X(prctl) X(sendfile) X(splice)
-
-struct call_name {
-	long        n_number;
-	const char *n_name;
-};
-
-#define ROW(name)	{ __NR_##name, #name },
-static const struct call_name call_names[] = {
-	CALL_NAMES(ROW)
-#if defined(__NR_open)
-	{ __NR_open, "open" }, { __NR_stat, "stat" }, { __NR_poll, "poll" },
-	{ __NR_select, "select" }, { __NR_fork, "fork" }, { __NR_vfork, "vfork" },
-	{ __NR_access, "access" }, { __NR_unlink, "unlink" },
-	{ __NR_rename, "rename" }, { __NR_mkdir, "mkdir" }, { __NR_pipe, "pipe" },
-	{ __NR_epoll_wait, "epoll_wait" }, { __NR_time, "time" },
-#endif
-};
-
-/* The registers of a call: its result, and its first and second argument. */
+/* The registers of a call: its place, its result, and its n-th argument. */
 #if defined(__x86_64__)
+#define PLACE(c)	((c)->uc_mcontext.gregs[REG_RIP])
 #define RESULT(c)	((c)->uc_mcontext.gregs[REG_RAX])
-#define FIRST(c)	((c)->uc_mcontext.gregs[REG_RDI])
-#define SECOND(c)	((c)->uc_mcontext.gregs[REG_RSI])
+static const int arguments[] = { REG_RDI, REG_RSI, REG_RDX, REG_R10 };
+#define ARGUMENT(c, n)	((c)->uc_mcontext.gregs[arguments[n]])
 #elif defined(__aarch64__)
+#define PLACE(c)	((c)->uc_mcontext.pc)
 #define RESULT(c)	((c)->uc_mcontext.regs[0])
-#define FIRST(c)	((c)->uc_mcontext.regs[0])
-#define SECOND(c)	((c)->uc_mcontext.regs[1])
+#define ARGUMENT(c, n)	((c)->uc_mcontext.regs[n])
 #else
-#define RESULT(c)	((c)->uc_mcontext.__gregs[10])
-#define FIRST(c)	((c)->uc_mcontext.__gregs[10])
-#define SECOND(c)	((c)->uc_mcontext.__gregs[11])
+#define PLACE(c)	((c)->uc_mcontext.__gregs[REG_PC])
+#define RESULT(c)	((c)->uc_mcontext.__gregs[REG_A0])
+#define ARGUMENT(c, n)	((c)->uc_mcontext.__gregs[REG_A0 + (n)])
 #endif
 
 /*
- * Files that no host has, and that libc and usched can do without: time is UTC,
- * and limits of memory are the usual. Their open() fails, as if they were not there.
+ * Files that no host has, and that libc and usched can do without: time is UTC, texts
+ * are in English, and limits of memory are the usual. Their open() fails, as if they
+ * were not there.
  */
 static bool is_absent(int number, const ucontext_t *c)
 {
 	static const char *const starts[] = {
 		"/etc/localtime", "/usr/share/zoneinfo", "/proc/sys/vm/",
-		"/proc/self/maps"
+		"/proc/self/maps", "/usr/lib/locale", "/usr/share/locale",
+		"/sys/devices/system/cpu/", "/proc/stat", "/proc/cpuinfo"
 	};
-	const char *path = number == __NR_openat ? (const char *)SECOND(c) : NULL;
+	const char *path = number == __NR_openat ? (const char *)ARGUMENT(c, 1) : NULL;
 	size_t i;
 
 #if defined(__NR_open)
 	if (number == __NR_open)
-		path = (const char *)FIRST(c);
+		path = (const char *)ARGUMENT(c, 0);
 #endif
 	for (i = 0; path != NULL && i < sizeof starts / sizeof starts[0]; i++)
 		if (strncmp(path, starts[i], strlen(starts[i])) == 0)
@@ -129,23 +105,57 @@ static bool is_absent(int number, const ucontext_t *c)
 	return false;
 }
 
+/* Questions of libc and of shared libraries, with the answers of smachine.c. */
+static bool is_answered(int number, ucontext_t *c)
+{
+	void *to = (void *)ARGUMENT(c, 0);
+
+	switch (number) {
+	case __NR_getuid:
+	case __NR_geteuid:
+	case __NR_getgid:
+	case __NR_getegid:
+		RESULT(c) = SIM_USER;
+		return true;
+	case __NR_uname:
+		sim_system_name(to);
+		break;
+	case __NR_sysinfo:
+		sim_system_info(to);
+		break;
+	case __NR_sched_getaffinity:
+		to = (void *)ARGUMENT(c, 2);
+		memset(to, 0, sizeof(long));
+		*(char *)to = 1;
+		RESULT(c) = sizeof(long);
+		return true;
+	case __NR_prlimit64:
+		if ((void *)ARGUMENT(c, 2) != NULL)
+			return false;
+		to = (void *)ARGUMENT(c, 3);
+		sim_limit_usual((int)ARGUMENT(c, 1), to);
+		break;
+	default:
+		return false;
+	}
+	RESULT(c) = 0;
+	return true;
+}
+
 static void reached(int signo, siginfo_t *info, void *context)
 {
+	static bool tells;		/* who has called is looked for */
 	ucontext_t *c = context;
-	size_t i;
 
 	(void)signo;
-	if (is_absent(info->si_syscall, c)) {
+	if (tells || is_absent(info->si_syscall, c)) {
 		RESULT(c) = (__typeof__(RESULT(c)))-ENOENT;
 		return;
 	}
-	for (i = 0; i < sizeof call_names / sizeof call_names[0]; i++)
-		if (call_names[i].n_number == info->si_syscall)
-			usim_fail("%s() came to the machine, from what sim.flags "
-				  "has not linked: see ext/sim/README.md",
-				  call_names[i].n_name);
-	usim_fail("system call %d came to the machine, from what sim.flags has "
-		  "not linked: see ext/sim/README.md", info->si_syscall);
+	if (is_answered(info->si_syscall, c))
+		return;
+	tells = true;
+	sim_tell_caller(sim_call_name(info->si_syscall), (uintptr_t)PLACE(c));
 }
 
 /* Allows a call. */
@@ -172,9 +182,8 @@ static void reached(int signo, siginfo_t *info, void *context)
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))
 
 /*
- * Memory, signals, the end; questions whose answers no run depends on: qsort() of
- * glibc asks for the size of memory. And futures: sfuture.c makes a process by clone()
- * with no flag, which libc never does.
+ * Memory, signals, the end; and futures: sfuture.c makes a process by clone() with no
+ * flag, which libc never does.
  *
  * The first step looks at an argument, for nothing. Of a filter that does not, Linux
  * tries each number there is, to know which are always allowed: 70 us, where a run of
@@ -190,14 +199,14 @@ static struct sock_filter filter[] = {
 	ALLOW(mremap), ALLOW(brk), ALLOW(futex), ALLOW(membarrier),
 	ALLOW(rt_sigprocmask), ALLOW(rt_sigaction), ALLOW(rt_sigreturn),
 	ALLOW(sigaltstack), ALLOW(exit), ALLOW(exit_group), ALLOW(getpid),
-	ALLOW(gettid), ALLOW(tgkill), ALLOW(prlimit64), ALLOW(getuid),
-	ALLOW(geteuid), ALLOW(getgid), ALLOW(getegid), ALLOW(sched_yield),
-	ALLOW(sched_getaffinity), ALLOW(clock_gettime), ALLOW(clock_getres),
+	ALLOW(gettid), ALLOW(tgkill), ALLOW(sched_yield), ALLOW(clock_gettime),
+	/* core/law.h, lanes.h */
+	ALLOW_IF(prlimit64, 1, RLIMIT_DATA), ALLOW_IF(prlimit64, 1, RLIMIT_AS),
 	ALLOW(mincore),
 	ALLOW_UP_TO(write, 0, 2), ALLOW_UP_TO(writev, 0, 2),
 	ALLOW_UP_TO(fstat, 0, 2), ALLOW_UP_TO(newfstatat, 0, 2),
 	ALLOW_UP_TO(ioctl, 0, 2), ALLOW_UP_TO(lseek, 0, 2),
-	ALLOW(sysinfo), ALLOW(wait4), ALLOW_IF(clone, 0, SIGCHLD),
+	ALLOW(wait4), ALLOW_IF(clone, 0, SIGCHLD),
 	/* malloc() asks without waiting. Callers that use the bytes wait: flags 0. */
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_getrandom, 0, 3),
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
@@ -211,7 +220,7 @@ static struct sock_filter filter[] = {
 void sim_seal(void)
 {
 	struct sigaction a = { .sa_sigaction = reached,
-		.sa_flags = SA_SIGINFO | SA_ONSTACK };
+		.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
 	struct sock_fprog program = { sizeof filter / sizeof filter[0], filter };
 
 	if (sigaction(SIGSYS, &a, NULL) == 0 &&

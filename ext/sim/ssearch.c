@@ -621,6 +621,7 @@ int usim_main(int argc, char **argv, usim_setup *setup)
 	if (o.o_real)
 		return sim_real(setup, o.o_seed);
 	nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	sim_caller_prepare();
 	return !o.o_is_one ? search(&o, setup, argv[0]) :
 		o.o_page ? page(&o, argv[0], setup) :
 		o.o_when ? when(&o, setup) : one(&o, setup);

@@ -186,7 +186,7 @@ failures() {
 	done <<-END
 		fork fork() is not simulated
 		threads pthread_create() needs the pthread face
-		outside [a-z]*() came to the machine, from what sim.flags
+		outside umount2() came to the machine (umount2), from [a-z]*()
 		option setsockopt(6, 4) is not simulated
 		mapped a write to a file that is mapped MAP_SHARED is not simulated
 		writable mmap() of a file to be written, MAP_SHARED, is not

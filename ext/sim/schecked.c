@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* schecked.c: what headers of glibc make of names that know the room of a buffer. */
+/* schecked.c: names of libc that check: __read_chk(), __open_2() and their like. */
 
 /*
  * With _FORTIFY_SOURCE a call of read() may become one of __read_chk(), which takes the

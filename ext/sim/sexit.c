@@ -2,8 +2,9 @@
 /* sexit.c: the end of a host by libc's names, and words on the way. */
 
 /*
- * A host that calls exit(), or whose function returns, ends as a process does: what it
- * has given to atexit() runs first, the last comes first. syslog() writes to the story.
+ * A host that calls exit(), or whose function returns, ends as a process does: the
+ * functions of atexit() run first, the last of them before the others. syslog() writes to
+ * the story.
  */
 
 #include "snames.h"

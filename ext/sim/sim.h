@@ -413,7 +413,7 @@ void             sim_tell_caller(const char *call, uintptr_t at) NORETURN;
 /* Returns 0 if pid is the process of b, -ESRCH, -EINVAL. */
 int              sim_own(const struct sim_boot *b, pid_t pid);
 
-/* smachine.c: what the machine of a host says, also if no host asks. */
+/* smachine.c: answers of the machine of a host, also if no host asks. */
 
 struct utsname;
 struct sysinfo;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* smachine.c: the machine of a host: its limits, its memory, what it is called. */
+/* smachine.c: the machine of a host: its limits, memory and name. */
 
 /*
  * What a program asks of its machine is a constant of all simulated hosts, or a state of
  * the boot, so a run is the same on each machine:
  *
- *	limits		as many descriptors as a host has, and else none. What a host sets is
- *			kept until its end, and the number of descriptors is obeyed
+ *	limits		as many descriptors as a host has, and else none. A limit that is set
+ *			is kept until the end of the boot, and that of descriptors is obeyed
  *	processors	one, without load: scpu.c
  *	memory		MEMORY bytes, and half of them are free
  *	cpu time	0, as computations take no time: scpu.c
  *	terminals	none, whatever runs the program: suser.c
  *
- * The machine's own are what the program is made of: the size of a page, since memory
- * is that of the process; what the processor can, by getauxval(); and addresses of
- * memory, by which no program should order anything. The environment is a part of the
- * program, as its arguments are.
+ * Some answers are the machine's, since the program itself runs there: the size of a
+ * page; abilities of the processor, by getauxval(); and addresses of memory, by which no
+ * program should order anything. The environment is a part of the program, as its
+ * arguments are.
  *
  * A lower limit of the size of a file, which Linux obeys by a signal, is refused.
  */
@@ -150,7 +150,7 @@ NAME(int, getdtablesize, (void))
 	return b == NULL ? getdtablesize() : b->b_fd_nr;
 }
 
-/* Numbers of a system. What is not here is a constant of libc. */
+/* Numbers of a system. All others are constants of libc. */
 NAME(long, sysconf, (int name))
 {
 	struct sim_boot *b = enter();

@@ -10,8 +10,8 @@
  * Calls that wait do so in scalls.c. Results are -errno there, and become errno
  * here.
  *
- * Names that a host must not call are in srefused.c. What is in neither goes to libc:
- * that is meant for what computes, and sim.names lists it. syscall() is in snfile.c.
+ * Names that a host must not call are in srefused.c. Names that compute go to libc, and
+ * sim.names lists them. syscall() is in snfile.c.
  *
  * Signals are in ssignal.c.
  */

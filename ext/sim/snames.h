@@ -59,8 +59,8 @@ static inline ssize_t answer(ssize_t rc)
 /*
  * CANCELLATION POINTS. These functions are of the pthread face (pface.h), and NULL if
  * that is not linked. A call that POSIX has as such a point begins with enter_point(),
- * which does not return if the caller was cancelled, and ends with pointed(), which does
- * not return if that came during a wait of the call. Such a wait ends with -ECANCELED.
+ * which does not return if the caller was cancelled before. A cancellation during a wait
+ * ends the wait with -ECANCELED. Then pointed(), the end of the call, does not return.
  */
 void pface_point(void) __attribute__((weak));
 void pface_pointed(int rc) __attribute__((weak));

@@ -2,10 +2,9 @@
 /* suser.c: users, groups, sessions, terminals, and what libc reads in /etc. */
 
 /*
- * A host has one user, who has one group. Programs that ask look for a home, and for
- * whether they may do what only the first user may. Nobody else is known, so what
- * would change the user is not permitted. The process leads its session and group. It has
- * no terminal.
+ * A host has one user, with one group. Programs that ask look for a home, and for the
+ * rights of the first user. No other user is known, so no call may change the user. The
+ * process leads its session and group. It has no terminal.
  *
  * Of what libc reads in /etc, a host has the protocols that it speaks, and no names of
  * services and networks.

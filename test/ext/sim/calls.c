@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * calls.c: what the machine says to a host is the same on each machine, and a call that
- * is not simulated ends the run by its name, with the function that has called it. CALL
+ * calls.c: a host gets the same answers on each machine, and a call that is not
+ * simulated ends the run by its name, with the function that has called it. CALL
  * in the environment asks for such a call: names.sh has the list.
  */
 

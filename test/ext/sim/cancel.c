@@ -54,7 +54,7 @@ static char byte[1];
 static struct iovec v = { byte, 1 };
 static const struct timespec hour = { 3600, 0 };
 
-/* Calls that wait for ever. */
+/* Waits without an end. */
 
 static void by_sleep(void) { sleep(3600); }
 static void by_usleep(void) { usleep(3000000); }

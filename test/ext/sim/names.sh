@@ -6,6 +6,8 @@
 # the run, which says what was called, by which function, and what to do. The machine's answers are
 # those of a host (calls.c). pthread_cancel() does what it does on Linux (cancel.c).
 #
+#	test/ext/sim/names.sh --full	mutants of the simulator, too
+#
 # CC is the compiler.
 
 cd "$(dirname "$0")/../../.." || exit 1
@@ -127,19 +129,25 @@ calls() {
 	[ "$($cc -dumpmachine | cut -d- -f1)" = x86_64 ] || return
 	# Without a filter, as in a container that allows none, nothing is told.
 	while read -r what why; do
-		CALL=$what "$dir/calls" --seeds 1 >"$dir/log" 2>&1
-		[ $? = 1 ] && grep -qF "$why" "$dir/log"
+		told "$what" "$why"
 		judge $? "call $what" "$dir/log"
 	done <<-END
-		refused call: mkfifo() is not simulated
-		number syscall(io_uring_setup) is not simulated
-		libc umount2() came to the machine (umount2), from calls_libc(): it is not
-		hand by_hand() makes the system call sync itself
-		library socket() came to the machine (socket), from outside_socket() of libout
-		fork fork() came to the machine (clone), from outside_fork() of liboutside.so:
-		input () came to the machine (read), from call()
-		limit setrlimit(RLIMIT_FSIZE) is not simulated
+		$messages
 	END
+}
+
+messages='refused call: mkfifo() is not simulated
+number syscall(io_uring_setup) is not simulated
+libc umount2() came to the machine (umount2), from calls_libc(): it is not
+hand by_hand() makes the system call sync itself
+library socket() came to the machine (socket), from outside_socket() of liboutside.so:
+fork fork() came to the machine (clone), from outside_fork() of liboutside.so:
+input () came to the machine (read), from call()
+limit setrlimit(RLIMIT_FSIZE) is not simulated'
+
+told() { # CALL, what the run says
+	CALL=$1 "$dir/calls" --seeds 1 >"$dir/log" 2>&1
+	[ $? = 1 ] && grep -qF "$2" "$dir/log"
 }
 
 cancellation() {
@@ -159,10 +167,59 @@ cancellation() {
 	try 'cancellation is not that of Linux' diff "$dir/real" "$dir/simulated"
 }
 
+# An error that is planted in the simulator is found by calls.c, its messages, or cancel.c.
+mutant() { # test, file, sed script
+	whole=$sim faced=
+	mkdir -p "$dir/m" && cp "$whole" "$dir/m/sim.a" &&
+		sed "$3" "ext/sim/$2" >"$dir/m/$2" && ! cmp -s "ext/sim/$2" "$dir/m/$2" &&
+		$cc -std=gnu11 -O1 -w $includes -Iext/sim -c "$dir/m/$2" \
+			-o "$dir/m/${2%.c}.o" >"$dir/log" 2>&1 &&
+		ar r "$dir/m/sim.a" "$dir/m/${2%.c}.o" 2>"$dir/log"
+	judge $? "planted in $2: $3" "$dir/log" || return
+	sim=$dir/m/sim.a
+	if [ $1 = cancel ]; then
+		faced=@ext/posix/pthread.flags
+		program -DSIMULATED test/ext/sim/cancel.c cancel &&
+			"$dir/cancel" --seed 1 | grep -vE '^ *[0-9]+\.[0-9]{6}  |^seed ' |
+				cmp -s - "$dir/real"
+	else
+		program '' test/ext/sim/calls.c calls "$dir/liboutside.so" &&
+			"$dir/calls" --seeds 1 >"$dir/log" 2>&1 &&
+			echo "$messages" | while read -r what why; do
+				told "$what" "$why" || exit
+			done
+	fi
+	[ $? != 0 ]
+	judge $? "planted in $2, and not found by $1: $3"
+	sim=$whole
+}
+
+mutants() {
+	mutant calls smachine.c 's/b->b_fd_nr = (int)to->rlim_cur;/;/'
+	mutant calls smachine.c 's/to->rlim_max > at->rlim_max/false/'
+	mutant calls sfile.c 's/fd < b->b_fd_nr/fd < SIM_FDS/'
+	mutant calls scpu.c 's/if (to < b->b_nice)/if (false)/'
+	mutant calls scpu.c 's/CPU_SET_S(0, size, to)/CPU_SET_S(1, size, to)/'
+	mutant calls suser.c 's/answer((a == SIM_USER || a == same) &&/answer(true ||/'
+	mutant calls sexit.c 's/calls_run(&b->b_at_exit)/(void)b/'
+	mutant calls stemp.c 's/, 0600/, 0644/'
+	mutant calls sseal.c 's/RESULT(c) = SIM_USER;/RESULT(c) = 0;/'
+	mutant calls scaller.c 's/if (p.p_owner == LIBRARY)/if (false)/'
+	mutant calls scaller.c 's/p.p_owner != LIBC/true/'
+	mutant calls snumber.c 's/"read write /"write read /'
+	mutant cancel smember.c 's/(void (\*)(void))f == /NULL == /'
+	mutant cancel sfile.c 's/rc == -ETIMEDOUT ? 0 : rc;/0;/'
+	mutant cancel snhost.c 's/^	point_end(rc);/	;/'
+	mutant cancel snames.c '/^NAME(ssize_t, read,/,/^}/ s/enter_point/enter/'
+	mutant cancel ssignal.c '/^NAME(int, pause,/,/^}/ s/pointed/answer/'
+	mutant cancel ssignal.c '/^NAME(int, sigwait,/,/^}/ s/point_end(rc)/(void)rc/'
+}
+
 lists
 examples
 others
 numbers
 calls
 cancellation
+[ "${1:-}" != --full ] || mutants
 counted

@@ -4,7 +4,7 @@
 /*
  * A number never changes its meaning. Each machine has a list of its own from 0 on: that
  * of x86-64, or that of all machines that came later. From SHARED_FROM on all have the
- * same. A '-' is a number that is not used. test/ext/sim/names.sh compares the lists with
+ * same. A '-' is a number that is not used. test/ext/sim/calls.sh compares the lists with
  * the headers of compilers.
  */
 

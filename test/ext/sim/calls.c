@@ -2,7 +2,7 @@
 /*
  * calls.c: a host gets the same answers on each machine, and a call that is not
  * simulated ends the run by its name, with the function that has called it. CALL
- * in the environment asks for such a call: names.sh has the list.
+ * in the environment asks for such a call: calls.sh has the list.
  */
 
 #if !defined(_GNU_SOURCE)

@@ -3,7 +3,7 @@
  * cancel.c: pthread_cancel() of a thread of a host does what it does on Linux: in each
  * call that waits, before each call that is a cancellation point, and not in others. Clean-up
  * handlers run, and destructors of keys, as threads of their host. Prints what happened;
- * names.sh compares this machine with a host. SIMULATED: as a host.
+ * calls.sh compares this machine with a host. SIMULATED: as a host.
  */
 
 #if !defined(_GNU_SOURCE)

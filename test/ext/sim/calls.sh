@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# names.sh: no call of a host comes to the machine in silence. Each name of POSIX.1-2017 and each
+# calls.sh: no call of a host comes to the machine in silence. Each name of POSIX.1-2017 and each
 # name of libc that the examples and libraries of others leave undefined is simulated, refused by
 # its name, or listed as harmless (ext/sim/sim.names). A system call that comes all the same ends
 # the run, which says what was called, by which function, and what to do. The machine's answers are
 # those of a host (calls.c). pthread_cancel() does what it does on Linux (cancel.c).
 #
-#	test/ext/sim/names.sh --full	mutants of the simulator, too
+#	test/ext/sim/calls.sh --full	mutants of the simulator, too
 #
 # CC is the compiler.
 

@@ -91,7 +91,7 @@ chosen: $(patsubst %,$(T_B)/%,$(filter-out %.sh,$(CHOSEN)))
 LONG    := test/whole/bare.sh test/whole/mutants.sh test/debug/hard.sh test/whole/tools.sh \
 	   test/whole/model.sh test/house/scheduler.sh test/whole/chaos.sh test/debug/law.sh \
 	   test/whole/release.sh test/whole/packages.sh test/ext/sim/sim.sh test/ext/mpi/mpi.sh \
-	   test/debug/gc.sh test/debug/probe.sh
+	   test/debug/gc.sh test/debug/probe.sh test/ext/sim/calls.sh
 DONE    := $(if $(AFTER),$(DOCS))
 check:
 	+@$(AGAIN) checked

@@ -14,7 +14,6 @@
 #include "snames.h"
 #include "snumber.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -497,14 +496,6 @@ NAME(int, posix_fadvise, (int fd, off_t at, off_t size, int hint))
 }
 
 ALIAS(int, posix_fadvise64, (int fd, off_t at, off_t size, int hint), posix_fadvise)
-
-/* The program itself is no file of a host. */
-NAME(void *, dlopen, (const char *path, int flags))
-{
-	if (sim_self() != NULL && path != NULL)
-		usim_fail("dlopen() is not simulated");
-	return dlopen(path, flags);
-}
 
 /* What is known of files. */
 

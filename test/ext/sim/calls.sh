@@ -142,6 +142,7 @@ libc umount2() came to the machine (umount2), from calls_libc(): it is not
 hand by_hand() makes the system call sync itself
 library socket() came to the machine (socket), from outside_socket() of liboutside.so:
 fork fork() came to the machine (clone), from outside_fork() of liboutside.so:
+lock pthread_mutex_lock() needs the pthread face
 input () came to the machine (read), from call()
 limit setrlimit(RLIMIT_FSIZE) is not simulated'
 

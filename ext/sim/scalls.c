@@ -29,6 +29,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#define CALL_MOST	((size_t)0x7ffff000)	/* bytes that a call moves */
+
 /* Returns until when a call of b waits at most. */
 static utime_ns limit(const struct sim_boot *b, utime_ns until, utime_ns by_file)
 {
@@ -62,8 +64,10 @@ static int wait_for(struct sim_boot *b, int fd, struct sim_file *f, bool any,
 	return rc == -ETIMEDOUT && until == SIM_BY_FILE ? -EAGAIN : rc;
 }
 
+/* Where Linux has no word for a flag of a call, it does nothing. */
 static void check_flags(const char *call, int flags)
 {
+	flags &= ~(MSG_EOR | MSG_CONFIRM);
 	if (flags & ~(MSG_PEEK | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_TRUNC |
 		      MSG_WAITALL | MSG_MORE | MSG_CMSG_CLOEXEC))
 		usim_fail("%s() with flags %#x is not simulated", call, flags);
@@ -114,10 +118,12 @@ static ssize_t read_some(struct sim_boot *b, int fd, const struct transfer *t,
 	struct sim_file *f = sim_file(b, fd);
 	ssize_t rc;
 
-	if (f == NULL)
+	if (f == NULL || !sim_may_read(f))
 		return -EBADF;
 	if (f->f_ops->o_read == NULL)
 		return -EINVAL;
+	if ((ssize_t)t->t_size < 0)
+		return -EFAULT;
 	rc = retry(b, fd, f, t, until, limit(b, until, f->f_read_time), read_once);
 	sim_hash((uint64_t)rc);
 	return rc;
@@ -175,10 +181,12 @@ static ssize_t write_some(struct sim_boot *b, int fd, const struct transfer *t,
 {
 	struct sim_file *f = sim_file(b, fd);
 
-	if (f == NULL)
+	if (f == NULL || !sim_may_write(f))
 		return -EBADF;
 	if (f->f_ops->o_write == NULL)
 		return -EINVAL;
+	if ((ssize_t)t->t_size < 0)
+		return -EFAULT;
 	return retry(b, fd, f, t, until, limit(b, until, f->f_write_time),
 		     write_once);
 }
@@ -241,9 +249,25 @@ ssize_t sim_receive(struct sim_boot *b, int fd, void *buf, size_t size, int flag
 		    struct sockaddr *a, socklen_t *n, utime_ns until)
 {
 	int rc = not_a_socket(b, fd);
+	struct sockaddr_storage from;
+	socklen_t from_size = sizeof from;
+	ssize_t nr;
 
+	if (rc != 0)
+		return rc;
 	check_flags("recv", flags);
-	return rc != 0 ? rc : sim_read(b, fd, buf, size, flags, a, n, until);
+	size = size < CALL_MOST ? size : CALL_MOST;
+	rc = a == NULL ? 0 : sim_room_check(a, n);
+	if (rc == 0) {
+		from_size = a == NULL ? 0 : *n;
+		nr = sim_read(b, fd, buf, size, flags, a, a == NULL ? NULL : n, until);
+		if (nr < 0 && a != NULL)
+			*n = from_size;
+		return nr;
+	}
+	/* Linux sees that the address has no room when it has read. */
+	nr = sim_read(b, fd, buf, size, flags, (struct sockaddr *)&from, &from_size, until);
+	return nr < 0 ? nr : rc;
 }
 
 ssize_t sim_send(struct sim_boot *b, int fd, const void *buf, size_t size,
@@ -251,20 +275,48 @@ ssize_t sim_send(struct sim_boot *b, int fd, const void *buf, size_t size,
 {
 	int rc = not_a_socket(b, fd);
 
+	if (rc == 0 && a != NULL)
+		rc = sim_address_check(a, n);
+	if (rc != 0)
+		return rc;
 	check_flags("send", flags);
-	return rc != 0 ? rc : sim_write(b, fd, buf, size, flags, a, n, until);
+	return sim_write(b, fd, buf, size, flags, a, n, until);
 }
 
-/* Several buffers, which become one. */
+/* Several buffers, which become one. Without bytes nothing is moved, and none waits. */
 
-static ssize_t total(const struct iovec *v, int nr)
+static int read_check(const struct sim_file *f)
 {
-	size_t size = 0;
-	int i;
+	return !sim_may_read(f) ? -EBADF : f->f_ops->o_read == NULL ? -EINVAL : 0;
+}
 
-	for (i = 0; i < nr; i++)
-		size += v[i].iov_len;
-	return nr < 0 || nr > 1024 ? -EINVAL : (ssize_t)size;
+static int write_check(const struct sim_file *f)
+{
+	return !sim_may_write(f) ? -EBADF : f->f_ops->o_write == NULL ? -EINVAL : 0;
+}
+
+/*
+ * Returns the size of all, or -error. *nr becomes the parts that can be used: from a
+ * part that is NULL on there are none. If it is the first with bytes, *nr is 0.
+ */
+static ssize_t total(const struct iovec *v, int *nr)
+{
+	ssize_t size = 0;
+	int i, all = *nr;
+
+	if (all < 0 || all > 1024)
+		return -EINVAL;
+	if (all > 0 && v == NULL)
+		return -EFAULT;
+	for (i = 0; i < all; i++) {
+		if ((ssize_t)v[i].iov_len < 0)
+			return -EINVAL;
+		if (v[i].iov_base == NULL && v[i].iov_len > 0 && *nr == all)
+			*nr = size == 0 ? 0 : i;
+		if (*nr == all || *nr == 0)
+			size += (ssize_t)v[i].iov_len;
+	}
+	return size;
 }
 
 static void gather(char *to, const struct iovec *v, int nr)
@@ -293,11 +345,16 @@ static void scatter(const char *from, size_t size, const struct iovec *v, int nr
 ssize_t sim_writev(struct sim_boot *b, int fd, const struct iovec *v, int nr,
 		   utime_ns until)
 {
-	ssize_t rc = total(v, nr), size = rc;
+	ssize_t rc = sim_file(b, fd) == NULL && fd != 1 && fd != 2 ? -EBADF : total(v, &nr);
+	ssize_t size = rc;
 	char *all;
 
 	if (rc < 0)
 		return rc;
+	if (size == 0 && fd != 1 && fd != 2)
+		return write_check(sim_file(b, fd));
+	if (nr == 0 && size > 0)
+		return sim_write(b, fd, NULL, (size_t)size, 0, NULL, 0, until);
 	all = sim_alloc((size_t)size + 1);
 	gather(all, v, nr);
 	rc = sim_write(b, fd, all, (size_t)size, 0, NULL, 0, until);
@@ -308,11 +365,15 @@ ssize_t sim_writev(struct sim_boot *b, int fd, const struct iovec *v, int nr,
 ssize_t sim_readv(struct sim_boot *b, int fd, const struct iovec *v, int nr,
 		  utime_ns until)
 {
-	ssize_t rc = total(v, nr), size = rc;
+	ssize_t rc = sim_file(b, fd) == NULL ? -EBADF : total(v, &nr), size = rc;
 	char *all;
 
 	if (rc < 0)
 		return rc;
+	if (size == 0)
+		return read_check(sim_file(b, fd));
+	if (nr == 0 && size > 0)
+		return sim_read(b, fd, NULL, (size_t)size, 0, NULL, NULL, until);
 	all = sim_alloc((size_t)size + 1);
 	rc = sim_read(b, fd, all, (size_t)size, 0, NULL, NULL, until);
 	if (rc > 0)
@@ -325,6 +386,14 @@ ssize_t sim_readv(struct sim_boot *b, int fd, const struct iovec *v, int nr,
 
 #define PART		65536
 
+/* Linux sends no file to a counter, nor to a device that takes nothing. */
+static bool takes_files(const struct sim_file *f)
+{
+	return f == NULL || (f->f_ops->o_write != NULL &&
+			     strcmp(f->f_ops->o_name, "eventfd") != 0 &&
+			     strcmp(f->f_ops->o_name, "/dev/full") != 0);
+}
+
 /* Sends a part. 0: there is no more. */
 static ssize_t send_part(struct sim_boot *b, int out, struct sim_file *in, off_t at,
 			 size_t size, utime_ns until)
@@ -333,7 +402,8 @@ static ssize_t send_part(struct sim_boot *b, int out, struct sim_file *in, off_t
 	ssize_t rc = sim_pread(in, data, size < PART ? size : PART, at);
 
 	if (rc > 0)
-		rc = sim_write(b, out, data, (size_t)rc, 0, NULL, 0, until);
+		rc = !takes_files(sim_file(b, out)) ? -EINVAL :
+			sim_write(b, out, data, (size_t)rc, 0, NULL, 0, until);
 	free(data);
 	return rc == -EISDIR ? -EINVAL : rc;
 }
@@ -342,13 +412,17 @@ ssize_t sim_send_file(struct sim_boot *b, int out, int in, off_t *offset,
 		      size_t size, utime_ns until)
 {
 	struct sim_file *f = sim_file(b, in);
+	struct sim_file *to = sim_file(b, out);
 	off_t at;
 	ssize_t all = 0, nr = 1;
 
-	if (f == NULL || (f->f_flags & O_ACCMODE) == O_WRONLY ||
-	    sim_file(b, out) == NULL)
+	if (f == NULL || !sim_may_read(f))
 		return -EBADF;
-	if (!sim_is_disk(f))
+	if (offset != NULL && sim_is_disk(f) && *offset < 0)
+		return -EINVAL;
+	if (to == NULL || !sim_may_write(to))
+		return -EBADF;
+	if (!sim_is_disk(f) || to->f_flags & O_APPEND)
 		return -EINVAL;
 	at = offset != NULL ? *offset : sim_seek(f, 0, SEEK_CUR);
 	while ((size_t)all < size && nr > 0) {
@@ -367,6 +441,21 @@ ssize_t sim_send_file(struct sim_boot *b, int out, int in, off_t *offset,
 
 /* Messages. */
 
+/* Returns the bytes of a message, or -error; *nr becomes its parts. */
+static ssize_t message_size(struct sim_boot *b, int fd, const struct msghdr *m, int *nr)
+{
+	int rc = not_a_socket(b, fd);
+
+	if (rc != 0)
+		return rc;
+	if (m == NULL)
+		return -EFAULT;
+	if (m->msg_iovlen > 1024)
+		return -EMSGSIZE;
+	*nr = (int)m->msg_iovlen;
+	return total(m->msg_iov, nr);
+}
+
 /* Takes the descriptors of a message. 0 or an error. */
 static int rights_of(struct sim_boot *b, const struct msghdr *m,
 		     struct sim_rights *to)
@@ -375,18 +464,20 @@ static int rights_of(struct sim_boot *b, const struct msghdr *m,
 	int fd, i, nr;
 
 	for (; c != NULL; c = CMSG_NXTHDR((struct msghdr *)m, c)) {
+		if (c->cmsg_len < sizeof *c || c->cmsg_len > m->msg_controllen)
+			return -EINVAL;
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			usim_fail("sendmsg() with a control message %d, %d is "
 				  "not simulated", c->cmsg_level, c->cmsg_type);
 		nr = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof fd);
 		for (i = 0; i < nr; i++) {
 			memcpy(&fd, CMSG_DATA(c) + i * (int)sizeof fd, sizeof fd);
-			if (sim_file(b, fd) == NULL)
+			if (sim_file_any(b, fd) == NULL)
 				return -EBADF;
 			if (to->r_nr == SIM_RIGHTS)
 				usim_fail("sendmsg() with more than %d descriptors "
 					  "is not simulated", SIM_RIGHTS);
-			to->r_files[to->r_nr++] = sim_file(b, fd);
+			to->r_files[to->r_nr++] = sim_file_any(b, fd);
 		}
 	}
 	return 0;
@@ -395,29 +486,31 @@ static int rights_of(struct sim_boot *b, const struct msghdr *m,
 ssize_t sim_send_message(struct sim_boot *b, int fd, const struct msghdr *m,
 			 int flags, utime_ns until)
 {
-	ssize_t size = total(m->msg_iov, (int)m->msg_iovlen), rc;
+	int nr = 0;
+	ssize_t size = message_size(b, fd, m, &nr), rc;
 	struct sim_rights rights = { .r_nr = 0 };
-	struct transfer t = { .t_flags = flags,
-		.t_to = m->msg_namelen > 0 ? m->msg_name : NULL,
-		.t_to_size = m->msg_namelen, .t_rights = &rights };
+	struct transfer t = { .t_flags = flags, .t_rights = &rights };
 	char *data;
 
+	if (size < 0)
+		return size;
 	check_flags("sendmsg", flags);
-	rc = size < 0 ? size : not_a_socket(b, fd);
-	if (rc == 0)
-		rc = rights_of(b, m, &rights);
+	rc = rights_of(b, m, &rights);
 	if (rc != 0)
 		return rc;
+	t.t_to = m->msg_namelen > 0 ? m->msg_name : NULL;
+	t.t_to_size = m->msg_namelen;
 	t.t_data = data = sim_alloc((size_t)size + 1);
 	t.t_size = (size_t)size;
-	gather(data, m->msg_iov, (int)m->msg_iovlen);
+	gather(data, m->msg_iov, nr);
 	rc = write_all(b, fd, &t, until);
 	free(data);
 	return rc;
 }
 
 /* Gives descriptors to the caller; those that find no room are closed. */
-static void rights_put(struct sim_boot *b, struct sim_rights *r, struct msghdr *m)
+static void rights_put(struct sim_boot *b, struct sim_rights *r, struct msghdr *m,
+		       bool on_exec)
 {
 	size_t room = m->msg_control == NULL || m->msg_controllen < CMSG_LEN(0) ? 0 :
 		(m->msg_controllen - CMSG_LEN(0)) / sizeof(int);
@@ -427,6 +520,8 @@ static void rights_put(struct sim_boot *b, struct sim_rights *r, struct msghdr *
 	for (i = 0; i < r->r_nr; i++) {
 		fd = (size_t)i < room ? sim_fd(b, r->r_files[i]) : -EMFILE;
 		sim_drop(r->r_files[i]);	/* the message's reference */
+		if (fd >= 0)
+			b->b_on_exec[fd] = on_exec;
 		if (fd >= 0)
 			memcpy(CMSG_DATA(c) + nr++ * (int)sizeof fd, &fd, sizeof fd);
 		else
@@ -443,18 +538,18 @@ static void rights_put(struct sim_boot *b, struct sim_rights *r, struct msghdr *
 ssize_t sim_receive_message(struct sim_boot *b, int fd, struct msghdr *m,
 			    int flags, utime_ns until)
 {
-	ssize_t size = total(m->msg_iov, (int)m->msg_iovlen), rc;
+	int nr = 0;
+	ssize_t size = message_size(b, fd, m, &nr), rc;
 	struct sim_rights rights = { .r_nr = 0 };
-	struct transfer t = { .t_flags = flags, .t_from = m->msg_name,
-		.t_from_size = m->msg_name != NULL ? &m->msg_namelen : NULL,
-		.t_rights = &rights };
+	struct transfer t = { .t_flags = flags, .t_rights = &rights };
 	bool stream;
 	char *data;
 
+	if (size < 0)
+		return size;
 	check_flags("recvmsg", flags);
-	rc = size < 0 ? size : not_a_socket(b, fd);
-	if (rc != 0)
-		return rc;
+	t.t_from = m->msg_name;
+	t.t_from_size = m->msg_name != NULL ? &m->msg_namelen : NULL;
 	stream = sim_file(b, fd)->f_ops->o_whole;
 	t.t_flags |= stream ? 0 : MSG_TRUNC;	/* to learn the true size */
 	t.t_data = data = sim_alloc((size_t)size + 1);
@@ -462,9 +557,8 @@ ssize_t sim_receive_message(struct sim_boot *b, int fd, struct msghdr *m,
 	m->msg_flags = 0;
 	rc = read_all(b, fd, &t, until);
 	if (rc >= 0) {
-		scatter(data, (size_t)(rc < size ? rc : size), m->msg_iov,
-			(int)m->msg_iovlen);
-		rights_put(b, &rights, m);
+		scatter(data, (size_t)(rc < size ? rc : size), m->msg_iov, nr);
+		rights_put(b, &rights, m, flags & MSG_CMSG_CLOEXEC);
 		m->msg_flags |= rc > size ? MSG_TRUNC : 0;
 		if (rc > size && !(flags & MSG_TRUNC))
 			rc = size;
@@ -480,7 +574,7 @@ ssize_t sim_receive_message(struct sim_boot *b, int fd, struct msghdr *m,
 /* A handler ends the wait, too. */
 int sim_close_slow(struct sim_boot *b, int fd)
 {
-	struct sim_file *f = sim_file(b, fd);
+	struct sim_file *f = sim_file_any(b, fd);
 	bool may = f != NULL && f->f_refs == 1 && f->f_ops->o_socket != NULL &&
 		f->f_ops->o_socket->s_linger != NULL;
 	utime_ns ns = may ? f->f_ops->o_socket->s_linger(f) : 0;
@@ -489,7 +583,7 @@ int sim_close_slow(struct sim_boot *b, int fd)
 
 	while (rc == 0 && end > 0 && f->f_lingers) {
 		rc = sim_wait(b, f, end);
-		if (sim_file(b, fd) != f)
+		if (sim_file_any(b, fd) != f)
 			return 0;
 	}
 	return sim_close(b, fd);
@@ -502,12 +596,16 @@ int sim_accept(struct sim_boot *b, int fd, int flags, struct sockaddr *a,
 	int rc = not_a_socket(b, fd);
 	utime_ns end;
 
+	if (f != NULL && flags & ~(O_NONBLOCK | O_CLOEXEC))
+		rc = -EINVAL;
+	if (rc == 0 && a != NULL && sim_room_check(a, n) != 0)
+		usim_fail("accept() with no room for the address is not simulated");
 	if (rc != 0)
 		return rc;
+	n = a == NULL ? NULL : n;
 	end = limit(b, until, f->f_read_time);
 	do {
-		rc = f->f_ops->o_socket->s_accept(f, &out, flags & SOCK_NONBLOCK ?
-						  O_NONBLOCK : 0, a, n);
+		rc = f->f_ops->o_socket->s_accept(f, &out, flags, a, n);
 		if (rc != -EAGAIN || !waits(f, 0, until))
 			break;
 		rc = wait_for(b, fd, f, false, until, end);
@@ -525,6 +623,8 @@ int sim_connect(struct sim_boot *b, int fd, const struct sockaddr *a, socklen_t 
 	bool is_full;
 	utime_ns end;
 
+	if (rc == 0)
+		rc = sim_address_check(a, n);
 	if (rc != 0)
 		return rc;
 	end = limit(b, until, f->f_write_time);

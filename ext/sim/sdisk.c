@@ -57,6 +57,7 @@
 #include "sdisk.h"
 
 #define SECTOR		512
+#define BLOCK		4096	/* of holes */
 
 /* A change of a file: bytes at a place, a length, or a mode. */
 struct change {
@@ -85,12 +86,19 @@ static void content_room(struct content *x, size_t size)
 	x->x_room = size * 2;
 }
 
+/* Returns the end of the block in which a place lies, or before which it is. */
+static size_t block_end(size_t at)
+{
+	return (at + BLOCK - 1) / BLOCK * BLOCK;
+}
+
 void sim_content_length(struct content *x, size_t size)
 {
 	content_room(x, size);
 	if (size > x->x_size)
 		memset(x->x_data + x->x_size, 0, size - x->x_size);
 	x->x_size = size;
+	x->x_filled = x->x_filled < size ? x->x_filled : block_end(size);
 }
 
 void sim_content_put(struct content *x, size_t at, const void *data, size_t size)
@@ -100,6 +108,7 @@ void sim_content_put(struct content *x, size_t at, const void *data, size_t size
 		sim_content_length(x, at);
 	memcpy(x->x_data + at, data, size);
 	x->x_size = at + size > x->x_size ? at + size : x->x_size;
+	x->x_filled = at + size > x->x_filled ? block_end(at + size) : x->x_filled;
 }
 
 static void content_copy(struct content *to, const struct content *from)
@@ -107,6 +116,7 @@ static void content_copy(struct content *to, const struct content *from)
 	sim_content_length(to, 0);
 	if (from->x_size > 0)
 		sim_content_put(to, 0, from->x_data, from->x_size);
+	to->x_filled = from->x_filled;
 }
 
 void sim_change_add(struct sim_disk *d, struct inode *i, enum change_kind kind,
@@ -180,6 +190,19 @@ static void entry_out(struct entry **list, const char *path)
 		}
 }
 
+static struct entry *entry_make(const char *path, const char *from, struct inode *i,
+				uint64_t number)
+{
+	size_t size = strlen(path) + 1;
+	struct entry *y = sim_alloc(sizeof *y + size + strlen(from) + 1);
+
+	y->y_inode  = i;
+	y->y_number = number;
+	y->y_from   = strcpy(y->y_path + size, from);
+	memcpy(y->y_path, path, size);
+	return y;
+}
+
 /* Does what the change c says to a list of names. */
 static void entry_apply(struct entry **list, const struct entry *c)
 {
@@ -190,9 +213,7 @@ static void entry_apply(struct entry **list, const struct entry *c)
 		entry_out(list, c->y_from);
 	if (c->y_inode == NULL)
 		return;
-	y = sim_alloc(sizeof *y);
-	*y = *c;
-	y->y_from[0] = 0;
+	y = entry_make(c->y_path, "", c->y_inode, c->y_number);
 	y->y_next = *list;
 	*list = y;
 }
@@ -210,12 +231,8 @@ static void entries_free(struct entry **list)
 void sim_entry_change(struct sim_disk *d, const char *path, const char *from,
 		      struct inode *i)
 {
-	struct entry *c = sim_alloc(sizeof *c), **end = &d->d_changes;
+	struct entry *c = entry_make(path, from, i, d->d_number++), **end = &d->d_changes;
 
-	c->y_inode  = i;
-	c->y_number = d->d_number++;
-	strcpy(c->y_path, path);
-	strcpy(c->y_from, from);
 	entry_apply(&d->d_seen, c);
 	while (*end != NULL)
 		end = &(*end)->y_next;
@@ -253,10 +270,11 @@ struct inode *sim_inode_make(bool is_dir, unsigned mode)
 struct sim_disk *sim_disk_make(void)
 {
 	struct sim_disk *d = sim_alloc(sizeof *d);
-	struct entry root = { .y_inode = sim_inode_make(true, 0755), .y_path = "/" };
+	struct entry *root = entry_make("/", "", sim_inode_make(true, 0755), 0);
 
-	entry_apply(&d->d_seen, &root);
-	entry_apply(&d->d_stored, &root);
+	entry_apply(&d->d_seen, root);
+	entry_apply(&d->d_stored, root);
+	free(root);
 	return d;
 }
 

@@ -19,6 +19,7 @@ enum change_kind { BYTES, LENGTH, MODE };
 struct content {
 	char  *x_data;
 	size_t x_size, x_room;
+	size_t x_filled;	/* from there on there is a hole */
 };
 
 struct inode {
@@ -37,8 +38,8 @@ struct entry {
 	struct entry *y_next;
 	struct inode *y_inode;
 	uint64_t      y_number;		/* sdisk D5 */
-	char          y_path[PATH_ROOM];
-	char          y_from[PATH_ROOM];	/* of a rename, or "" */
+	const char   *y_from;		/* of a rename, or "", after the path */
+	char          y_path[];
 };
 
 struct sim_disk {
@@ -53,7 +54,7 @@ struct disk_file {
 	struct inode    *m_inode;
 	off_t            m_at;
 	int              m_lock;	/* LOCK_SH, LOCK_EX, or 0 */
-	char             m_path[PATH_ROOM];	/* as it was opened */
+	char             m_path[];	/* as it was opened */
 };
 
 static inline struct disk_file *file_of(struct sim_file *f)
@@ -87,8 +88,15 @@ void             sim_folder_store(struct sim_disk *d, const char *path,
 /* What a walk may do. */
 enum { FOLLOW = 1, /* a link that is the last part */
        MAY_END = 2, /* with a slash, even if the last part is no folder */
-       BENEATH = 4, NO_LINKS = 8 /* of openat2() */ };
+       CREATES = 32, /* a file, so not with a slash */
+       BENEATH = 4, NO_LINKS = 8, /* of openat2() */
+       STAYS = 16 /* at a link that is the last part, even with a slash */ };
 
+/* The last part of a path. */
+enum last { LAST_NAME, LAST_DOT, LAST_UP, LAST_ROOT };
+
+enum last        sim_last_part(const char *path);
+int              sim_parent_check(struct sim_boot *b, const char *path);
 int              sim_walk(struct sim_disk *d, const char *start, const char *path,
 			  int how, char to[PATH_ROOM], struct entry **y);
 int              sim_look(struct sim_boot *b, const char *path, char to[PATH_ROOM],

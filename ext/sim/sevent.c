@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* sevent.c: eventfd, timerfd, and the devices /dev/null and /dev/urandom. */
+/* sevent.c: eventfd, timerfd, and devices: /dev/null, /dev/zero, /dev/full, /dev/urandom. */
 
 /*
  * Each is a file that is read and written, as all others are (sfile.c). A timer
- * is armed by one event for each tick. An event that is out of date, because
- * the timer was set again or closed, is known by its number. A file that is
- * closed is freed with its last event.
+ * is armed by one event for each tick. Ticks whose time has passed come at once. An
+ * event that is out of date, because the timer was set again or closed, is known by its
+ * number. A file that is closed is freed with its last event.
+ *
+ * Devices are known by their paths, and are in no folder of the disk.
  */
 
 #include "sim.h"
@@ -16,9 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/timerfd.h>
 
 #define COUNT_MOST	(UINT64_MAX - 1)
+#define ALARM_CLOCK	8	/* CLOCK_REALTIME_ALARM, and then that of boots */
 
 /* eventfd. */
 
@@ -39,9 +44,10 @@ static ssize_t counter_read(struct sim_file *f, void *buf, size_t size, int flag
 	if (i->i_count == 0)
 		return -EAGAIN;
 	i->i_count -= nr;
-	memcpy(buf, &nr, sizeof nr);
+	if (buf != NULL)
+		memcpy(buf, &nr, sizeof nr);
 	sim_changed(f, POLLOUT);
-	return sizeof nr;
+	return buf == NULL ? -EFAULT : (ssize_t)sizeof nr;
 }
 
 static ssize_t counter_write(struct sim_file *f, const void *buf, size_t size)
@@ -51,6 +57,8 @@ static ssize_t counter_write(struct sim_file *f, const void *buf, size_t size)
 
 	if (size < sizeof nr)
 		return -EINVAL;
+	if (buf == NULL)
+		return -EFAULT;
 	memcpy(&nr, buf, sizeof nr);
 	if (nr == UINT64_MAX)
 		return -EINVAL;
@@ -86,7 +94,7 @@ int sim_eventfd(struct sim_boot *b, unsigned count, int flags)
 	if (flags & ~(EFD_SEMAPHORE | EFD_CLOEXEC | EFD_NONBLOCK))
 		return -EINVAL;
 	i = sim_file_make(b, &counter_ops, sizeof *i,
-			  O_RDWR | (flags & EFD_NONBLOCK ? O_NONBLOCK : 0));
+			  O_RDWR | (flags & (O_NONBLOCK | O_CLOEXEC)));
 	i->i_count = count;
 	i->i_by_one = flags & EFD_SEMAPHORE;
 	return sim_fd(b, &i->i_file);
@@ -153,9 +161,10 @@ static ssize_t timer_read(struct sim_file *f, void *buf, size_t size, int flags)
 		return -EINVAL;
 	if (t->e_ticks == 0)
 		return -EAGAIN;
-	memcpy(buf, &t->e_ticks, sizeof t->e_ticks);
+	if (buf != NULL)
+		memcpy(buf, &t->e_ticks, sizeof t->e_ticks);
 	t->e_ticks = 0;
-	return sizeof t->e_ticks;
+	return buf == NULL ? -EFAULT : (ssize_t)sizeof t->e_ticks;
 }
 
 static int timer_poll(struct sim_file *f)
@@ -181,12 +190,14 @@ int sim_timerfd(struct sim_boot *b, clockid_t clock, int flags)
 {
 	struct timer *t;
 
+	if (clock == ALARM_CLOCK || clock == ALARM_CLOCK + 1)
+		usim_fail("timerfd_create() with clock %d is not simulated", (int)clock);
 	if (flags & ~(TFD_CLOEXEC | TFD_NONBLOCK) ||
 	    (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC &&
 	     clock != CLOCK_BOOTTIME))
 		return -EINVAL;
 	t = sim_file_make(b, &timer_ops, sizeof *t,
-			  O_RDWR | (flags & TFD_NONBLOCK ? O_NONBLOCK : 0));
+			  O_RDWR | (flags & (O_NONBLOCK | O_CLOEXEC)));
 	t->e_clock = clock;
 	return sim_fd(b, &t->e_file);
 }
@@ -205,10 +216,29 @@ int sim_timer_get(struct sim_boot *b, int fd, struct itimerspec *to)
 		return -EBADF;
 	if (f->f_ops != &timer_ops)
 		return -EINVAL;
+	if (to == NULL)
+		return -EFAULT;
 	to->it_interval = sim_spec_of(t->e_interval);
 	to->it_value = sim_spec_of(t->e_next == 0 ? 0 :
 			       sim_drifted(b->b_host, t->e_next - sim_now()));
 	return 0;
+}
+
+/* Sets when a timer is due. Where that has passed, so have its ticks. 0: never. */
+static void timer_begin(struct timer *t, utime_ns at, bool absolute)
+{
+	struct sim_host *h = t->e_file.f_boot->b_host;
+	utime_ns late = at != 0 && absolute ? sim_clock(h, t->e_clock) - at : -at;
+
+	t->e_next = at == 0 ? 0 : sim_after(h, -late);
+	if (at != 0 && late >= 0) {
+		t->e_ticks = 1 + (t->e_interval == 0 ? 0 :
+				  (uint64_t)(late / t->e_interval));
+		t->e_next = t->e_interval == 0 ? 0 :
+			sim_after(h, t->e_interval - late % t->e_interval);
+		sim_changed(&t->e_file, POLLIN);
+	}
+	timer_arm(t);
 }
 
 int sim_timer_set(struct sim_boot *b, int fd, int flags,
@@ -217,26 +247,23 @@ int sim_timer_set(struct sim_boot *b, int fd, int flags,
 	struct itimerspec was;
 	int rc;
 	struct timer *t = (struct timer *)sim_file(b, fd);
-	utime_ns at;
 
-	if (flags & ~TFD_TIMER_ABSTIME)
-		usim_fail("timerfd_settime() with flags %#x is not simulated", flags);
-	if (!is_spec(&by->it_value) || !is_spec(&by->it_interval))
+	if (by == NULL)
+		return -EFAULT;
+	if (flags == (TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET))
+		usim_fail("timerfd_settime() with TFD_TIMER_CANCEL_ON_SET is not "
+			  "simulated");
+	if (flags & ~(TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET) ||
+	    !is_spec(&by->it_value) || !is_spec(&by->it_interval))
 		return -EINVAL;
 	rc = sim_timer_get(b, fd, &was);
 	if (rc != 0)
 		return rc;
 	if (old != NULL)
 		*old = was;
-	at = sim_ns_of(&by->it_value);
 	t->e_ticks = 0;
 	t->e_interval = sim_ns_of(&by->it_interval);
-	t->e_next = at == 0 ? 0 : flags & TFD_TIMER_ABSTIME ?
-		sim_clock_until(b->b_host, t->e_clock, at) :
-		sim_after(b->b_host, at);
-	if (at != 0 && t->e_next <= 0)
-		t->e_next = 1;
-	timer_arm(t);
+	timer_begin(t, sim_ns_of(&by->it_value), flags & TFD_TIMER_ABSTIME);
 	return 0;
 }
 
@@ -252,11 +279,27 @@ static ssize_t null_write(struct sim_file *f, const void *buf, size_t size)
 	return (void)f, (void)buf, (ssize_t)size;
 }
 
+static ssize_t full_write(struct sim_file *f, const void *buf, size_t size)
+{
+	return (void)f, (void)buf, (void)size, -ENOSPC;
+}
+
+static ssize_t zero_read(struct sim_file *f, void *buf, size_t size, int flags)
+{
+	(void)f, (void)flags;
+	if (buf == NULL && size > 0)
+		return -EFAULT;
+	memset(buf, 0, size);
+	return (ssize_t)size;
+}
+
 static ssize_t random_read(struct sim_file *f, void *buf, size_t size, int flags)
 {
 	size_t i;
 
 	(void)f, (void)flags;
+	if (buf == NULL && size > 0)
+		return -EFAULT;
 	for (i = 0; i < size; i++)
 		((unsigned char *)buf)[i] = (unsigned char)usim_random(256);
 	return (ssize_t)size;
@@ -267,22 +310,70 @@ static int device_poll(struct sim_file *f)
 	return (void)f, POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
 }
 
-static const struct sim_file_ops null_ops = {
-	"/dev/null", null_read, null_write, device_poll, file_free, file_free,
-	false, NULL
-}, random_ops = {
-	"/dev/urandom", random_read, null_write, device_poll, file_free,
-	file_free, false, NULL
+#define DEVICE(name, read, write)					\
+	{ name, read, write, device_poll, file_free, file_free, false, NULL }
+
+/* By the number that Linux has for it; /dev/random is the same as /dev/urandom. */
+static const struct device {
+	unsigned            d_number;
+	struct sim_file_ops d_ops;
+} devices[] = {
+	{ 3, DEVICE("/dev/null", null_read, null_write) },
+	{ 5, DEVICE("/dev/zero", zero_read, null_write) },
+	{ 7, DEVICE("/dev/full", zero_read, full_write) },
+	{ 8, DEVICE("/dev/random", random_read, null_write) },
+	{ 9, DEVICE("/dev/urandom", random_read, null_write) },
 };
 
-/* Opens a device. -ENOENT: the path is none. */
+/* Returns the device of a path; or of a file, if path is NULL. */
+static const struct device *device_of(const char *path, const struct sim_file *f)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof devices / sizeof devices[0]; i++)
+		if (path != NULL ? strcmp(path, devices[i].d_ops.o_name) == 0 :
+		    f->f_ops == &devices[i].d_ops)
+			return &devices[i];
+	return NULL;
+}
+
 int sim_device(struct sim_boot *b, const char *path, int flags)
 {
-	const struct sim_file_ops *ops =
-		strcmp(path, "/dev/null") == 0 ? &null_ops :
-		strcmp(path, "/dev/urandom") == 0 ||
-		strcmp(path, "/dev/random") == 0 ? &random_ops : NULL;
+	const struct device *d = device_of(path, NULL);
+	struct sim_file *f;
+	int rc;
 
-	return ops == NULL ? -ENOENT :
-		sim_fd(b, sim_file_make(b, ops, sizeof(struct sim_file), flags));
+	if (d == NULL)
+		return -ENOENT;
+	flags = sim_open_flags(flags, &rc);
+	if (rc != 0)
+		return rc;
+	if (flags & O_DIRECTORY || (flags & O_CREAT && flags & O_EXCL))
+		return flags & O_DIRECTORY ? -ENOTDIR : -EEXIST;
+	f = sim_file_make(b, &d->d_ops, sizeof *f,
+			  flags & ~(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC));
+	f->f_is_path = flags & SIM_O_PATH;
+	return sim_fd(b, f);
+}
+
+bool sim_device_stat(const char *path, const struct sim_file *f, struct stat *to)
+{
+	const struct device *d = device_of(path, f);
+
+	if (d == NULL)
+		return false;
+	memset(to, 0, sizeof *to);
+	to->st_mode = S_IFCHR | 0666;
+	to->st_nlink = 1;
+	to->st_blksize = 4096;
+	to->st_rdev = makedev(1, d->d_number);
+	return true;
+}
+
+/* Returns whether a file has no waits, so that epoll refuses it. */
+bool sim_never_waits(const struct sim_file *f)
+{
+	const struct device *d = device_of(NULL, f);
+
+	return sim_is_disk(f) || (d != NULL && d->d_ops.o_read != random_read);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* sfile.c: descriptors, waits for files, pipes, poll, epoll. */
+/* sfile.c: descriptors, waits for files, pipes, poll. */
 
 /*
  * A descriptor is a place in the table of a boot, and points to an open file,
  * as in any kernel. An open file is a socket, an end of a pipe, a file of the
- * disk or an epoll. Its operations never wait: they return -EAGAIN, and the
+ * disk, an epoll (sepoll.c) and so on. Its operations never wait: they return -EAGAIN, and the
  * thread then waits here, until sim_changed() is called for the file.
  *
  *	rc = f->f_ops->o_read()		-EAGAIN
@@ -14,10 +14,6 @@
  * A wait for several files, of poll() or epoll_wait(), has no file in its
  * record, so each change in its host wakes it, and it looks again. Hosts have
  * few threads, so that is cheap, and no list of files is kept for it.
- *
- * An edge of epoll is a change since the last report. sim_changed() counts
- * what came from outside: inputs, which are bytes, connections and ends, and
- * room to write. A read or a write by the host itself is no change.
  */
 
 #include "sim.h"
@@ -27,7 +23,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #define PAGE		4096	/* of a pipe */
 #define PAGES		16
@@ -80,7 +75,7 @@ int sim_nap(struct sim_boot *b, utime_ns until)
 	int rc = 0;
 
 	if (until <= sim_now())
-		sim_sleep(until);
+		sim_sleep(until > 0 ? until : 0);
 	while (rc == 0 && until > sim_now())
 		rc = sim_wait(b, &nothing, until);
 	return rc == -ERESTART ? -EINTR : rc == -ETIMEDOUT ? 0 : rc;
@@ -119,6 +114,8 @@ void sim_changed(struct sim_file *f, int bits)
 {
 	f->f_inputs += bits != POLLOUT;
 	f->f_rooms  += bits != POLLIN;
+	if (f->f_boot->b_nested > 0)
+		sim_epoll_edge(f, bits);
 	if (!f->f_boot->b_dead)
 		wake(f->f_boot, f);
 }
@@ -130,18 +127,19 @@ void sim_wake(struct sim_boot *b)
 
 /* Descriptors. */
 
-static void fd_put(struct sim_boot *b, int fd, struct sim_file *f)
+static void fd_put(struct sim_boot *b, int fd, struct sim_file *f, bool on_exec)
 {
 	b->b_fds[fd] = f;
+	b->b_on_exec[fd] = on_exec;
 	f->f_refs++;
 	b->b_fd_end = fd < b->b_fd_end ? b->b_fd_end : fd + 1;
 }
 
-static int fd_from(struct sim_boot *b, struct sim_file *f, int fd)
+static int fd_from(struct sim_boot *b, struct sim_file *f, int fd, bool on_exec)
 {
 	for (; fd < b->b_fd_nr; fd++)
 		if (b->b_fds[fd] == NULL) {
-			fd_put(b, fd, f);
+			fd_put(b, fd, f, on_exec);
 			return fd;
 		}
 	return -EMFILE;
@@ -150,8 +148,9 @@ static int fd_from(struct sim_boot *b, struct sim_file *f, int fd)
 /* Returns a descriptor for f; closes f if there is none. */
 int sim_fd(struct sim_boot *b, struct sim_file *f)
 {
-	int fd = fd_from(b, f, SIM_FIRST);
+	int fd = fd_from(b, f, SIM_FIRST, f->f_flags & O_CLOEXEC);
 
+	f->f_flags &= ~O_CLOEXEC;	/* of the descriptor */
 	if (fd < 0 && f->f_refs == 0)
 		f->f_ops->o_close(f);
 	return fd;
@@ -170,7 +169,7 @@ void *sim_file_make(struct sim_boot *b, const struct sim_file_ops *ops,
 
 int sim_close(struct sim_boot *b, int fd)
 {
-	struct sim_file *f = sim_file(b, fd);
+	struct sim_file *f = sim_file_any(b, fd);
 
 	if (f == NULL)
 		return -EBADF;
@@ -191,26 +190,36 @@ void sim_drop(struct sim_file *f)
 	f->f_ops->o_close(f);
 }
 
-int sim_dup(struct sim_boot *b, int fd, int from)
+/* Standard descriptors are not simulated, and a program would see whose they are. */
+static void check_standard(const char *call, int fd)
 {
-	struct sim_file *f = sim_file(b, fd);
+	if (fd >= 0 && fd < SIM_FIRST)
+		usim_fail("%s() of descriptor %d is not simulated", call, fd);
+}
 
+int sim_dup(struct sim_boot *b, int fd, int from, bool on_exec)
+{
+	struct sim_file *f = sim_file_any(b, fd);
+
+	check_standard("dup", fd);
 	if (f == NULL)
 		return -EBADF;
 	return from < 0 || from >= b->b_fd_nr ? -EINVAL :
-		fd_from(b, f, from > SIM_FIRST ? from : SIM_FIRST);
+		fd_from(b, f, from > SIM_FIRST ? from : SIM_FIRST, on_exec);
 }
 
-int sim_dup_to(struct sim_boot *b, int fd, int to)
+int sim_dup_to(struct sim_boot *b, int fd, int to, bool on_exec)
 {
-	struct sim_file *f = sim_file(b, fd);
+	struct sim_file *f = sim_file_any(b, fd);
 
-	if (f == NULL || to < SIM_FIRST || to >= b->b_fd_nr)
+	check_standard("dup2", fd);
+	if (f == NULL || to < 0 || to >= b->b_fd_nr)
 		return -EBADF;
+	check_standard("dup2", to);
 	if (to == fd)
 		return fd;
 	(void)sim_close(b, to);
-	fd_put(b, to, f);
+	fd_put(b, to, f, on_exec);
 	return to;
 }
 
@@ -328,6 +337,8 @@ static ssize_t pipe_read(struct sim_file *f, void *buf, size_t size, int flags)
 	(void)flags;
 	if (size == 0)
 		return 0;
+	if (buf == NULL && p->i_bytes.y_size > 0)
+		return -EFAULT;
 	nr = sim_bytes_get(&p->i_bytes, buf, size, false);
 	if (nr == 0)
 		return p->i_writer == NULL ? 0 : -EAGAIN;
@@ -344,6 +355,8 @@ static ssize_t pipe_write(struct sim_file *f, const void *buf, size_t size)
 		return 0;
 	if (p->i_reader == NULL)
 		return -EPIPE;
+	if (buf == NULL && p->i_nr < PAGES)
+		return -EFAULT;
 	size = pages_write(p, size);
 	sim_bytes_put(&p->i_bytes, buf, size);
 	sim_changed(&p->i_reader->n_file, POLLIN);	/* even if it is full */
@@ -403,6 +416,15 @@ static const struct sim_file_ops reader_ops = {
 	"pipe", no_read, pipe_write, writer_poll, pipe_close, pipe_close, true, NULL
 };
 
+/* Counts the bytes in a pipe. False: f is none. */
+bool sim_pipe_readable(struct sim_file *f, int *size)
+{
+	if (f->f_ops != &reader_ops && f->f_ops != &writer_ops)
+		return false;
+	*size = (int)((struct pipe_end *)f)->n_pipe->i_bytes.y_size;
+	return true;
+}
+
 int sim_pipe(struct sim_boot *b, int fds[2], int flags)
 {
 	struct pipe *p = sim_alloc(sizeof *p);
@@ -447,205 +469,12 @@ int sim_poll(struct sim_boot *b, struct pollfd *fds, size_t nr, utime_ns until)
 {
 	int ready, rc;
 
+	if (nr > SIM_FDS)
+		return -EINVAL;
+	if (fds == NULL && nr > 0)
+		return -EFAULT;
 	for (;;) {
 		ready = poll_look(b, fds, nr);
-		if (ready != 0 || until <= sim_now())
-			return ready;
-		rc = sim_wait(b, NULL, until);
-		if (rc != 0 && rc != -ETIMEDOUT)
-			return rc == -ERESTART ? -EINTR : rc;
-	}
-}
-
-/* epoll. */
-
-struct item {
-	struct item     *t_next;
-	struct sim_file *t_file;
-	int              t_fd;
-	uint32_t         t_events;	/* 0: it was one shot */
-	epoll_data_t     t_data;
-	bool             t_is_new;	/* not reported since it was changed */
-	unsigned         t_inputs, t_rooms;	/* at the last report */
-};
-
-struct epoll {
-	struct sim_file l_file;		/* first */
-	struct item    *l_items;
-};
-
-#define ALWAYS		(EPOLLERR | EPOLLHUP)
-#define INPUTS		(EPOLLIN | EPOLLRDHUP)
-
-/* Returns whether what the item asks for has changed since its report. */
-static bool is_edge(const struct item *t)
-{
-	const struct sim_file *f = t->t_file;
-
-	return t->t_is_new ||
-		(t->t_events & INPUTS && t->t_inputs != f->f_inputs) ||
-		(t->t_events & EPOLLOUT && t->t_rooms != f->f_rooms);
-}
-
-/* Returns the bits that a report would have. */
-static uint32_t item_bits(const struct item *t)
-{
-	struct sim_file *f = t->t_file;
-
-	if (t->t_events == 0 || (t->t_events & EPOLLET && !is_edge(t)))
-		return 0;
-	return (uint32_t)f->f_ops->o_poll(f) & (t->t_events | ALWAYS);
-}
-
-static int epoll_poll(struct sim_file *f)
-{
-	const struct item *t;
-
-	for (t = ((struct epoll *)f)->l_items; t != NULL; t = t->t_next)
-		if (item_bits(t) != 0)
-			return POLLIN | POLLRDNORM;
-	return 0;
-}
-
-static void epoll_close(struct sim_file *f)
-{
-	struct epoll *l = (struct epoll *)f;
-	struct item *t;
-
-	while ((t = l->l_items) != NULL) {
-		l->l_items = t->t_next;
-		free(t);
-	}
-	free(l);
-}
-
-static const struct sim_file_ops epoll_ops = {
-	"epoll", NULL, NULL, epoll_poll, epoll_close, epoll_close, false, NULL
-};
-
-int sim_epoll(struct sim_boot *b, int flags)
-{
-	return sim_fd(b, sim_file_make(b, &epoll_ops, sizeof(struct epoll), flags));
-}
-
-static struct item **item_of(struct epoll *l, const struct sim_file *f, int fd)
-{
-	struct item **at = &l->l_items;
-
-	while (*at != NULL && ((*at)->t_file != f || (*at)->t_fd != fd))
-		at = &(*at)->t_next;
-	return at;
-}
-
-/* Takes f, which is being closed, out of all epolls of its boot. */
-void sim_epoll_forget(struct sim_file *f)
-{
-	struct sim_boot *b = f->f_boot;
-	struct item **at, *t;
-	int fd;
-
-	for (fd = 0; fd < b->b_fd_end; fd++) {
-		if (b->b_fds[fd] == NULL || b->b_fds[fd]->f_ops != &epoll_ops)
-			continue;
-		at = &((struct epoll *)b->b_fds[fd])->l_items;
-		while ((t = *at) != NULL)
-			if (t->t_file == f) {
-				*at = t->t_next;
-				free(t);
-			} else {
-				at = &t->t_next;
-			}
-	}
-}
-
-static void item_set(struct item *t, const struct epoll_event *e)
-{
-	t->t_events = e->events | ALWAYS;
-	t->t_data   = e->data;
-	t->t_is_new = true;
-}
-
-static int item_add(struct item **end, struct sim_file *f, int fd,
-		    const struct epoll_event *e)
-{
-	struct item *t = sim_alloc(sizeof *t);
-
-	t->t_file = f;
-	t->t_fd = fd;
-	item_set(t, e);
-	*end = t;
-	return 0;
-}
-
-int sim_epoll_change(struct sim_boot *b, int epfd, int op, int fd,
-		     const struct epoll_event *e)
-{
-	struct sim_file *l = sim_file(b, epfd), *f = sim_file(b, fd);
-	struct item **at, *t;
-
-	if (l == NULL || f == NULL)
-		return -EBADF;
-	if (l->f_ops != &epoll_ops || f == l)
-		return -EINVAL;
-	if (sim_is_disk(f))
-		return -EPERM;
-	at = item_of((struct epoll *)l, f, fd);
-	if ((*at == NULL) != (op == EPOLL_CTL_ADD))
-		return op == EPOLL_CTL_ADD ? -EEXIST : -ENOENT;
-	if (op == EPOLL_CTL_ADD) {
-		(void)item_add(at, f, fd, e);
-	} else if (op == EPOLL_CTL_MOD) {
-		item_set(*at, e);
-	} else {
-		t = *at;
-		*at = t->t_next;
-		free(t);
-	}
-	sim_changed(l, POLLIN);
-	return 0;
-}
-
-/* Items that were reported go to the end, so that all get their turn. */
-static int epoll_look(struct epoll *l, struct epoll_event *e, int nr)
-{
-	struct item **at = &l->l_items, *t, *reported = NULL, **end = &reported;
-	int ready = 0;
-	uint32_t bits;
-
-	while ((t = *at) != NULL) {
-		bits = ready < nr ? item_bits(t) : 0;
-		if (bits == 0) {
-			at = &t->t_next;
-			continue;
-		}
-		e[ready++] = (struct epoll_event) { bits, t->t_data };
-		t->t_is_new = false;
-		t->t_inputs = t->t_file->f_inputs;
-		t->t_rooms  = t->t_file->f_rooms;
-		if (t->t_events & EPOLLONESHOT)
-			t->t_events = 0;
-		*at = t->t_next;
-		*end = t;
-		end = &t->t_next;
-	}
-	*end = NULL;
-	*at = reported;
-	return ready;
-}
-
-int sim_epoll_wait(struct sim_boot *b, int epfd, struct epoll_event *e, int nr,
-		   utime_ns until)
-{
-	struct sim_file *f;
-	int ready, rc;
-
-	for (;;) {
-		f = sim_file(b, epfd);
-		if (f == NULL)
-			return -EBADF;
-		if (f->f_ops != &epoll_ops || nr <= 0)
-			return -EINVAL;
-		ready = epoll_look((struct epoll *)f, e, nr);
 		if (ready != 0 || until <= sim_now())
 			return ready;
 		rc = sim_wait(b, NULL, until);

@@ -7,6 +7,7 @@
 #include "usim.h"
 #include "compiler.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,7 +24,9 @@ enum {
 	SIM_NAMES  = 64,	/* of usim_maybe() and usim_sometimes() */
 	SIM_FIRST  = 3,		/* descriptors below are not simulated */
 	SIM_RIGHTS = 16,	/* descriptors in a message of a Unix socket */
-	SIM_PATH   = 128	/* the longest path of a file, and a zero */
+	SIM_PATH   = 4352,	/* the longest path of a file, and a zero */
+	SIM_PART   = 255,	/* the longest name in a path */
+	SIM_O_PATH = 010000000	/* O_PATH, which not all headers have */
 };
 
 /* Chance has streams, so that more draws of one leave the others alone. */
@@ -108,7 +111,9 @@ struct sim_boot {
 	bool             b_dead;	/* its threads run no more */
 	bool             b_crashed;
 	struct sim_file *b_fds[SIM_FDS];
+	bool             b_on_exec[SIM_FDS];	/* FD_CLOEXEC */
 	int              b_fd_end;	/* from here on none was ever open */
+	int              b_nested;	/* epolls that other epolls ask */
 	struct sim_wait *b_waits;	/* threads that wait for files */
 	const void      *b_main;	/* the thread of its function */
 	struct sim_signals *b_signals;	/* of ssignal.c, or NULL */
@@ -202,8 +207,10 @@ struct sim_file {
 	int                        f_flags;	/* O_NONBLOCK and so on */
 	unsigned                   f_inputs, f_rooms;	/* edges of epoll */
 	bool                       f_lingers;	/* what was sent is on its way */
+	bool                       f_is_path;	/* O_PATH: few calls know it */
 	utime_ns                   f_read_time;	/* SO_RCVTIMEO, or 0 */
 	utime_ns                   f_write_time;
+	int                        f_send_size, f_receive_size;	/* SO_SNDBUF; 0: not set */
 };
 
 /* Host n has the address 10.0.0.n. */
@@ -374,6 +381,18 @@ void             sim_futures_begin(void);
 
 void             sim_streams_end(const struct sim_boot *b);
 
+/* spending.c: lists of signals that are pending. */
+
+struct sim_pending;
+bool             sim_pending_has(const struct sim_pending *list, int signo);
+void             sim_pending_add(struct sim_pending **list, const siginfo_t *info,
+				 bool of_process);
+/* Takes the first signal that is in the set; within false: that is not. */
+bool             sim_pending_take(struct sim_pending **list, const sigset_t *set,
+				  bool within, siginfo_t *to);
+void             sim_pending_drop(struct sim_pending **list, int signo);
+void             sim_pending_set(const struct sim_pending *list, sigset_t *to);
+
 /* ssignal.c */
 
 /* Raises a signal in the calling thread. */
@@ -491,21 +510,44 @@ bool     sim_fault_lasts(const struct sim_fault *f);
 /* Returns how many copies of a datagram arrive; *late is added to the latency. */
 int      sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late);
 
-/* sfile.c: descriptors, waits for files, pipes, epoll. */
+/* sfile.c, sepoll.c: descriptors, waits for files, pipes, epoll. */
 
 int              sim_fd(struct sim_boot *b, struct sim_file *f);
 
-static inline struct sim_file *sim_file(struct sim_boot *b, int fd)
+/* Returns the file of a descriptor, also one of O_PATH; NULL: there is none. */
+static inline struct sim_file *sim_file_any(struct sim_boot *b, int fd)
 {
 	return fd < 0 || fd >= SIM_FDS ? NULL : b->b_fds[fd];
+}
+
+/* Does the same for the calls that know no O_PATH. */
+static inline struct sim_file *sim_file(struct sim_boot *b, int fd)
+{
+	struct sim_file *f = sim_file_any(b, fd);
+
+	return f == NULL || f->f_is_path ? NULL : f;
+}
+
+static inline bool sim_may_read(const struct sim_file *f)
+{
+	int way = f->f_flags & O_ACCMODE;
+
+	return way == O_RDONLY || way == O_RDWR;
+}
+
+static inline bool sim_may_write(const struct sim_file *f)
+{
+	int way = f->f_flags & O_ACCMODE;
+
+	return way == O_WRONLY || way == O_RDWR;
 }
 
 void            *sim_file_make(struct sim_boot *b, const struct sim_file_ops *ops,
 			       size_t size, int flags);
 int              sim_close(struct sim_boot *b, int fd);
 void             sim_drop(struct sim_file *f);	/* a reference */
-int              sim_dup(struct sim_boot *b, int fd, int from);
-int              sim_dup_to(struct sim_boot *b, int fd, int to);
+int              sim_dup(struct sim_boot *b, int fd, int from, bool on_exec);
+int              sim_dup_to(struct sim_boot *b, int fd, int to, bool on_exec);
 /* Bytes or room have come, or an end: POLLIN, POLLOUT, or both. */
 void             sim_changed(struct sim_file *f, int bits);
 /* Something else has changed, for which threads wait by sim_wait(b, NULL). */
@@ -530,7 +572,11 @@ int              sim_epoll_change(struct sim_boot *b, int epfd, int op, int fd,
 				  const struct epoll_event *e);
 int              sim_epoll_wait(struct sim_boot *b, int epfd,
 				struct epoll_event *e, int nr, utime_ns until);
+bool             sim_is_epoll(const struct sim_file *f);
+bool             sim_never_waits(const struct sim_file *f);	/* epoll: EPERM */
 void             sim_epoll_forget(struct sim_file *f);
+void             sim_epoll_edge(struct sim_file *f, int bits);
+bool             sim_pipe_readable(struct sim_file *f, int *size);
 
 /* Bytes, first in first out. */
 struct sim_bytes {
@@ -554,7 +600,23 @@ int              sim_reset_all(struct sim_host *h);	/* how many */
 void             sim_forget_all(struct sim_host *h, struct sim_fault *f);
 void             sim_forget_end(void *unused);
 
-/* soption.c: options that all sockets have. */
+/* Says that what was received has no address. Returns 0, for an end. */
+static inline int sim_no_address(socklen_t *n)
+{
+	if (n != NULL)
+		*n = 0;
+	return 0;
+}
+
+/* soption.c: options that all sockets have, and checks of addresses. */
+
+/* Returns 0, or the error that a call has for an address, or for room for one. */
+int              sim_address_check(const struct sockaddr *a, socklen_t n);
+int              sim_room_check(const struct sockaddr *a, const socklen_t *n);
+int              sim_option(struct sim_file *f, int level, int name,
+			    const void *value, socklen_t n);
+int              sim_option_get(struct sim_file *f, int level, int name,
+				void *value, socklen_t *n);
 
 /* Sets an option that all sockets have. 1: it is none. */
 int              sim_option_common(struct sim_file *f, int level, int name,
@@ -585,13 +647,18 @@ ssize_t          sim_unix_receive(struct sim_file *f, void *buf, size_t size,
 /* sevent.c: eventfd, timerfd, devices. */
 
 struct itimerspec;
+struct stat;
 int              sim_eventfd(struct sim_boot *b, unsigned count, int flags);
 int              sim_timerfd(struct sim_boot *b, clockid_t clock, int flags);
 int              sim_timer_get(struct sim_boot *b, int fd, struct itimerspec *to);
 int              sim_timer_set(struct sim_boot *b, int fd, int flags,
 			       const struct itimerspec *by,
 			       struct itimerspec *old);
+/* Opens a device. -ENOENT: the path is none. */
 int              sim_device(struct sim_boot *b, const char *path, int flags);
+/* Says what is known of a device. False: the path is none, or f is none. */
+bool             sim_device_stat(const char *path, const struct sim_file *f,
+				 struct stat *to);
 
 /* scalls.c: calls that wait. Results are a count or -errno. */
 
@@ -658,6 +725,8 @@ bool             sim_is_disk(const struct sim_file *f);
 struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc);
 int              sim_open(struct sim_boot *b, const char *path, int flags,
 			  mode_t mode);
+/* Drops the flags that open() has not; *rc: the error of the others, or 0. */
+int              sim_open_flags(int flags, int *rc);
 /* Opens a file below a folder, as openat2() with RESOLVE_BENEATH. */
 int              sim_open_beneath(struct sim_boot *b, struct sim_file *folder,
 				  const char *path, int flags, mode_t mode,
@@ -674,19 +743,26 @@ ssize_t          sim_write_at(struct sim_boot *b, int fd, const void *buf,
 			      size_t size, off_t at);
 int              sim_sync_at(struct sim_boot *b, int fd);
 off_t            sim_seek(struct sim_file *f, off_t at, int whence);
+/* Returns the place from which a whence counts; of what has none: 0. */
+off_t            sim_place(const struct sim_file *f, int whence);
+bool             sim_is_plain(const struct sim_file *f);	/* a file, and no folder */
 int              sim_truncate(struct sim_file *f, off_t size);
 int              sim_lock(struct sim_file *f, int lock);
 
-/* spath.c: calls by path. Results are 0 or -errno. */
+/* swalk.c, spath.c: calls by path. Results are 0 or -errno. */
 
+int              sim_path_check(const char *path);	/* as a string */
 int              sim_folder_change(struct sim_boot *b, const char *path);
-int              sim_rename(struct sim_boot *b, const char *from, const char *to);
+int              sim_rename(struct sim_boot *b, const char *from, const char *to,
+			    bool replaces);
 int              sim_unlink(struct sim_boot *b, const char *path, bool dir);
 int              sim_mkdir(struct sim_boot *b, const char *path, mode_t mode);
-int              sim_access(struct sim_boot *b, const char *path, int how);
-int              sim_chmod(struct sim_boot *b, const char *path, mode_t mode);
+int              sim_access(struct sim_boot *b, const char *path, int how, bool follow);
+int              sim_chmod(struct sim_boot *b, const char *path, mode_t mode,
+			   bool follow);
 int              sim_fchmod(struct sim_file *f, mode_t mode);
-int              sim_link(struct sim_boot *b, const char *from, const char *path);
+int              sim_link(struct sim_boot *b, const char *from, const char *path,
+			  bool follow);
 int              sim_symlink(struct sim_boot *b, const char *target,
 			     const char *path);
 const char      *sim_link_target(struct sim_boot *b, const char *path, int *rc);
@@ -696,6 +772,8 @@ struct stat;
 int              sim_stat(struct sim_boot *b, const char *path, bool follow,
 			  struct stat *to);
 void             sim_fstat(struct sim_file *f, struct stat *to);
+/* Returns the target of a link that is open by O_PATH; NULL: it is none. */
+const char      *sim_open_target(struct sim_file *f);
 /*
  * Makes the file of a Unix socket. -EINVAL: none is wanted, though the name is
  * free.

@@ -455,7 +455,7 @@ FILE_CALL(int, u_fsync, (int fd, utime_ns until), (fd, until),
 FILE_CALL(int, u_stat, (const char *path, struct stat *to, utime_ns until),
 	  (path, to, until), sim_stat(b, path, true, to))
 FILE_CALL(int, u_rename, (const char *from, const char *to, utime_ns until),
-	  (from, to, until), sim_rename(b, from, to))
+	  (from, to, until), sim_rename(b, from, to, true))
 FILE_CALL(int, u_unlink, (const char *path, utime_ns until), (path, until),
 	  sim_unlink(b, path, false))
 

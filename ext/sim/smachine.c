@@ -215,7 +215,7 @@ NAME(long, pathconf, (const char *path, int name))
 
 	if (b == NULL)
 		return pathconf(path, name);
-	rc = sim_access(b, path, F_OK);
+	rc = sim_access(b, path, F_OK, true);
 	return rc != 0 ? (long)answer(rc) : path_number(name);
 }
 

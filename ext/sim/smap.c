@@ -42,8 +42,7 @@ void *sim_map(struct sim_file *f, void *at, size_t size, int what, int flags,
 	ssize_t nr;
 	char *memory;
 
-	*rc = (f->f_flags & O_ACCMODE) == O_WRONLY ? -EACCES :
-		m->m_inode->i_is_dir ? -ENODEV :
+	*rc = m->m_inode->i_is_dir ? -ENODEV :
 		size == 0 ? -EINVAL : 0;
 	if (*rc != 0)
 		return MAP_FAILED;

@@ -12,36 +12,38 @@
  *
  * Names that a host must not call are in srefused.c. Names that compute go to libc, and
  * sim.names lists them. syscall() is in snfile.c.
- *
- * Signals are in ssignal.c.
  */
 
 #define _GNU_SOURCE		/* POLLRDHUP, accept4(), pipe2() */
 #include "snames.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#define SOCK_KINDS	15	/* the bits that are no flags */
+#define PROTOCOLS	263
+#define MPTCP		262
+
 /* Reads and writes. */
 
 NAME(ssize_t, read, (int fd, void *buf, size_t size))
 {
 	struct sim_boot *b = enter_point();
+	int rc;
 
+	if (b != NULL && size == 0 && sim_socket_of(b, fd, &rc) != NULL)
+		return pointed(0);	/* recv() would wait */
 	return b == NULL ? read(fd, buf, size) :
 		pointed(sim_read(b, fd, buf, size, 0, NULL, NULL, SIM_BY_FILE));
 }
@@ -144,18 +146,48 @@ ALIAS(ssize_t, sendfile64, (int out, int in, off_t *offset, size_t size), sendfi
 
 /* Sockets. */
 
-/* A host has no IPv6. Most programs then go on with IPv4. */
-static int socket_by(struct sim_boot *b, int domain, int type)
+/*
+ * Returns 0 if Linux has such a socket, and it is simulated. A host has no IPv6. Most
+ * programs then go on with IPv4.
+ */
+static int socket_check(const char *call, int domain, int type, int protocol)
 {
-	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
-	int flags = type & SOCK_NONBLOCK ? O_NONBLOCK : 0;
+	int kind = type & SOCK_KINDS;
+	bool is_stream = kind == SOCK_STREAM;
 
-	if (domain == AF_INET6)
+	if (type & ~(SOCK_KINDS | SOCK_NONBLOCK | SOCK_CLOEXEC))
+		return -EINVAL;
+	if (domain < 0 || domain >= AF_MAX || domain == AF_INET6 || domain == AF_UNSPEC)
 		return -EAFNOSUPPORT;
+	if (kind > SOCK_PACKET)
+		return -EINVAL;
+	if (domain == AF_UNIX && protocol != 0 && protocol != AF_UNIX)
+		return -EPROTONOSUPPORT;
+	if (domain == AF_INET && (protocol < 0 || protocol >= PROTOCOLS))
+		return -EINVAL;
+	if (kind == SOCK_RDM || kind == 0 || (domain == AF_INET && kind == SOCK_SEQPACKET))
+		return -ESOCKTNOSUPPORT;
+	if (domain == AF_INET && is_stream && protocol != 0 && protocol != IPPROTO_TCP &&
+	    protocol != IPPROTO_SCTP && protocol != MPTCP)
+		return -EPROTONOSUPPORT;
+	if (domain == AF_INET && kind == SOCK_DGRAM && protocol != 0 &&
+	    protocol != IPPROTO_UDP && protocol != IPPROTO_ICMP && protocol != IPPROTO_UDPLITE)
+		return -EPROTONOSUPPORT;
 	if ((domain != AF_INET && domain != AF_UNIX) ||
-	    (kind != SOCK_STREAM && kind != SOCK_DGRAM &&
-	     !(domain == AF_UNIX && kind == SOCK_SEQPACKET)))
-		usim_fail("socket(%d, %d) is not simulated", domain, kind);
+	    (kind != SOCK_STREAM && kind != SOCK_DGRAM && kind != SOCK_SEQPACKET) ||
+	    (domain == AF_INET && protocol != 0 && protocol != IPPROTO_TCP &&
+	     protocol != IPPROTO_UDP))
+		usim_fail("%s(%d, %d, %d) is not simulated", call, domain, kind, protocol);
+	return 0;
+}
+
+static int socket_by(struct sim_boot *b, int domain, int type, int protocol)
+{
+	int kind = type & SOCK_KINDS, flags = type & (O_NONBLOCK | O_CLOEXEC);
+	int rc = socket_check("socket", domain, type, protocol);
+
+	if (rc != 0)
+		return rc;
 	return sim_fd(b, domain == AF_UNIX ? sim_unix(b, kind, flags) :
 		      sim_socket(b, kind, flags));
 }
@@ -165,22 +197,25 @@ NAME(int, socket, (int domain, int type, int protocol))
 	struct sim_boot *b = enter();
 
 	return b == NULL ? socket(domain, type, protocol) :
-		(int)answer(socket_by(b, domain, type));
+		(int)answer(socket_by(b, domain, type, protocol));
 }
 
 NAME(int, socketpair, (int domain, int type, int protocol, int fds[2]))
 {
 	struct sim_boot *b = enter();
-	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int rc;
 
 	if (b == NULL)
 		return socketpair(domain, type, protocol, fds);
-	if (domain != AF_UNIX)
-		return (int)answer(-EOPNOTSUPP);
-	if (kind != SOCK_STREAM && kind != SOCK_DGRAM && kind != SOCK_SEQPACKET)
-		usim_fail("socketpair(%d, %d) is not simulated", domain, kind);
-	return (int)answer(sim_unix_pair(b, kind, type & SOCK_NONBLOCK ?
-					 O_NONBLOCK : 0, fds));
+	if (type & ~(SOCK_KINDS | SOCK_NONBLOCK | SOCK_CLOEXEC))
+		return (int)answer(-EINVAL);
+	if (fds == NULL)
+		return (int)answer(-EFAULT);
+	rc = socket_check("socketpair", domain, type, protocol);
+	if (rc != 0 || domain != AF_UNIX)
+		return (int)answer(rc != 0 ? rc : -EOPNOTSUPP);
+	return (int)answer(sim_unix_pair(b, type & SOCK_KINDS,
+					 type & (O_NONBLOCK | O_CLOEXEC), fds));
 }
 
 NAME(int, bind, (int fd, const struct sockaddr *a, socklen_t n))
@@ -193,7 +228,9 @@ NAME(int, bind, (int fd, const struct sockaddr *a, socklen_t n))
 	if (b == NULL)
 		return bind(fd, sim_real_address(a, n, &room), n);
 	f = sim_socket_of(b, fd, &rc);
-	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_bind(f, a, n));
+	if (f != NULL)
+		rc = sim_address_check(a, n);
+	return (int)answer(rc != 0 ? rc : f->f_ops->o_socket->s_bind(f, a, n));
 }
 
 NAME(int, listen, (int fd, int backlog))
@@ -262,6 +299,8 @@ NAME(int, getsockname, (int fd, struct sockaddr *a, socklen_t *n))
 	}
 	f = sim_socket_of(b, fd, &rc);
 	if (f != NULL)
+		rc = sim_room_check(a, n);
+	if (rc == 0)
 		f->f_ops->o_socket->s_name(f, a, n);
 	return (int)answer(rc);
 }
@@ -279,7 +318,11 @@ NAME(int, getpeername, (int fd, struct sockaddr *a, socklen_t *n))
 		return rc;
 	}
 	f = sim_socket_of(b, fd, &rc);
-	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_peer(f, a, n));
+	if (f != NULL)
+		rc = f->f_ops->o_socket->s_peer(f, NULL, NULL);
+	if (rc == 0)
+		rc = sim_room_check(a, n);
+	return (int)answer(rc != 0 ? rc : f->f_ops->o_socket->s_peer(f, a, n));
 }
 
 NAME(int, setsockopt, (int fd, int level, int name, const void *value,
@@ -292,8 +335,7 @@ NAME(int, setsockopt, (int fd, int level, int name, const void *value,
 	if (b == NULL)
 		return setsockopt(fd, level, name, value, n);
 	f = sim_socket_of(b, fd, &rc);
-	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_option(
-			   f, level, name, value, n));
+	return (int)answer(f == NULL ? rc : sim_option(f, level, name, value, n));
 }
 
 NAME(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *n))
@@ -305,116 +347,15 @@ NAME(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *n))
 	if (b == NULL)
 		return getsockopt(fd, level, name, value, n);
 	f = sim_socket_of(b, fd, &rc);
-	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_option_get(
-			   f, level, name, value, n));
+	return (int)answer(f == NULL ? rc : sim_option_get(f, level, name, value, n));
 }
 
-/* Descriptors. */
+/* Waits for several files. */
 
-NAME(int, close, (int fd))
+/* Returns whether a call may have this length; NULL: it has none. */
+static bool is_spec(const struct timespec *t)
 {
-	struct sim_boot *b = enter_point();
-
-	return b == NULL ? close(fd) : (int)pointed(sim_close_slow(b, fd));
-}
-
-NAME(int, dup, (int fd))
-{
-	struct sim_boot *b = enter();
-
-	return b == NULL ? dup(fd) : (int)answer(sim_dup(b, fd, 0));
-}
-
-NAME(int, dup2, (int fd, int to))
-{
-	struct sim_boot *b = enter();
-
-	return b == NULL ? dup2(fd, to) : (int)answer(sim_dup_to(b, fd, to));
-}
-
-NAME(int, pipe2, (int fds[2], int flags))
-{
-	struct sim_boot *b = enter();
-
-	return b == NULL ? pipe2(fds, flags) :
-		(int)answer(sim_pipe(b, fds, flags & O_NONBLOCK));
-}
-
-NAME(int, pipe, (int fds[2]))
-{
-	return wrap_pipe2(fds, 0);
-}
-
-static int control(struct sim_boot *b, int fd, int command, int arg)
-{
-	const int settable = O_NONBLOCK | O_APPEND;
-	struct sim_file *f = sim_file(b, fd);
-
-	if (f == NULL)
-		return -EBADF;
-	switch (command) {
-	case F_GETFL:
-		return f->f_flags;
-	case F_SETFL:
-		f->f_flags = (f->f_flags & ~settable) | (arg & settable);
-		return 0;
-	case F_GETFD:
-	case F_SETFD:
-	case F_SETLK:		/* snfile.c: no other process has this disk */
-	case F_SETLKW:
-		return 0;
-	case F_DUPFD:
-	case F_DUPFD_CLOEXEC:
-		return sim_dup(b, fd, arg);
-	default:
-		usim_fail("fcntl(%d) is not simulated", command);
-	}
-}
-
-NAME(int, fcntl, (int fd, int command, ...))
-{
-	struct sim_boot *b = enter();
-	va_list args;
-	void *arg;
-
-	va_start(args, command);
-	arg = va_arg(args, void *);
-	va_end(args);
-	if (b != NULL && command == F_GETLK && sim_file(b, fd) != NULL) {
-		((struct flock *)arg)->l_type = F_UNLCK;
-		return 0;
-	}
-	return b == NULL ? fcntl(fd, command, arg) :
-		(int)answer(control(b, fd, command, (int)(intptr_t)arg));
-}
-
-NAME(int, ioctl, (int fd, unsigned long command, ...))
-{
-	struct sim_boot *b = enter();
-	struct sim_file *f;
-	va_list args;
-	int *arg, rc = 0;
-
-	va_start(args, command);
-	arg = va_arg(args, int *);
-	va_end(args);
-	if (b == NULL)
-		return ioctl(fd, command, arg);
-	f = sim_file(b, fd);
-	if (f == NULL)
-		return (int)answer(-EBADF);
-	if (command == FIONBIO)
-		f->f_flags = (f->f_flags & ~O_NONBLOCK) | (*arg ? O_NONBLOCK : 0);
-	else if (command == FIONREAD && f->f_ops->o_socket != NULL)
-		rc = f->f_ops->o_socket->s_readable(f);
-	else if (command == TIOCOUTQ && f->f_ops->o_socket != NULL &&
-		 f->f_ops->o_socket->s_queued != NULL)
-		*arg = f->f_ops->o_socket->s_queued(f);
-	else
-		usim_fail("ioctl(%#lx) is not simulated", command);
-	if (command == FIONREAD && rc >= 0)
-		*arg = rc;
-	return (int)answer(rc < 0 ? rc : 0);
+	return t == NULL || (t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < UTIME_S);
 }
 
 static utime_ns until_of(const struct sim_boot *b, const struct timespec *t)
@@ -457,7 +398,8 @@ NAME(int, ppoll, (struct pollfd *fds, nfds_t nr, const struct timespec *t,
 	struct sim_boot *b = enter_point();
 
 	return b == NULL ? ppoll(fds, nr, t, mask) :
-		(int)pointed(poll_masked(b, fds, nr, until_of(b, t), mask));
+		(int)pointed(!is_spec(t) ? -EINVAL :
+			    poll_masked(b, fds, nr, until_of(b, t), mask));
 }
 
 /* Returns what poll() is asked for a descriptor of select(). */
@@ -491,14 +433,14 @@ static int select_by(struct sim_boot *b, int nr, fd_set *in, fd_set *out,
 		fds[i] = (struct pollfd) { i, asked(i, in, out, odd), 0 };
 		if (fds[i].events == 0)
 			fds[i].fd = -1;
-		else if (sim_file(b, i) == NULL)
+		else if (sim_file_any(b, i) == NULL)
 			return -EBADF;
 	}
 	rc = poll_masked(b, fds, (size_t)nr, until, mask);
 	for (i = 0; rc >= 0 && i < nr; i++) {
-		ready += keep(i, in, fds[i].revents & (POLLIN | POLLHUP | POLLERR));
-		ready += keep(i, out, fds[i].revents & (POLLOUT | POLLERR));
-		ready += keep(i, odd, fds[i].revents & POLLPRI);
+		ready += keep(i, in, fds[i].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL));
+		ready += keep(i, out, fds[i].revents & (POLLOUT | POLLERR | POLLNVAL));
+		ready += keep(i, odd, fds[i].revents & (POLLPRI | POLLNVAL));
 	}
 	return rc < 0 ? rc : ready;
 }
@@ -509,27 +451,36 @@ NAME(int, pselect, (int nr, fd_set *in, fd_set *out, fd_set *odd,
 	struct sim_boot *b = enter_point();
 
 	return b == NULL ? pselect(nr, in, out, odd, t, mask) :
-		(int)pointed(select_by(b, nr, in, out, odd, until_of(b, t), mask));
+		(int)pointed(!is_spec(t) ? -EINVAL :
+			    select_by(b, nr, in, out, odd, until_of(b, t), mask));
 }
 
 NAME(int, select, (int nr, fd_set *in, fd_set *out, fd_set *odd,
 		   struct timeval *t))
 {
 	struct sim_boot *b = enter_point();
-	utime_ns until;
+	utime_ns until = UNEVER;
+	int rc;
 
 	if (b == NULL)
 		return select(nr, in, out, odd, t);
-	until = t == NULL ? UNEVER :
-		sim_after(b->b_host, sim_ns_of_timeval(t));
-	return (int)pointed(select_by(b, nr, in, out, odd, until, NULL));
+	if (t != NULL && (t->tv_sec < 0 || t->tv_usec < 0))
+		return (int)pointed(-EINVAL);
+	if (t != NULL)
+		until = sim_after(b->b_host, sim_ns_of_timeval(t));
+	rc = select_by(b, nr, in, out, odd, until, NULL);
+	if (t != NULL)		/* Linux says what is left */
+		*t = sim_timeval_of(until <= sim_now() ? 0 :
+				    sim_drifted(b->b_host, until - sim_now()));
+	return (int)pointed(rc);
 }
 
 NAME(int, epoll_create1, (int flags))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? epoll_create1(flags) : (int)answer(sim_epoll(b, 0));
+	return b == NULL ? epoll_create1(flags) :
+		(int)answer(flags & ~O_CLOEXEC ? -EINVAL : sim_epoll(b, flags));
 }
 
 NAME(int, epoll_create, (int size))
@@ -581,7 +532,8 @@ NAME(int, epoll_pwait2, (int epfd, struct epoll_event *e, int nr,
 
 	if (b == NULL)
 		usim_fail("epoll_pwait2() outside of a host is not simulated");
-	return (int)pointed(epoll_masked(b, epfd, e, nr, until_of(b, t), mask));
+	return (int)pointed(!is_spec(t) ? -EINVAL :
+			   epoll_masked(b, epfd, e, nr, until_of(b, t), mask));
 }
 
 /* Counters and timers. */
@@ -627,14 +579,6 @@ NAME(int, timerfd_gettime, (int fd, struct itimerspec *to))
 
 	return b == NULL ? timerfd_gettime(fd, to) :
 		(int)answer(sim_timer_get(b, fd, to));
-}
-
-ALIAS(int, fcntl64, (int fd, int command, ...), fcntl)
-
-NAME(int, dup3, (int fd, int to, int flags))
-{
-	(void)flags;
-	return fd == to ? (int)answer(-EINVAL) : wrap_dup2(fd, to);
 }
 
 NAME(int, sockatmark, (int fd))

@@ -61,11 +61,12 @@ void sim_address_put(struct address from, struct sockaddr *a, socklen_t *n)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET };
 
-	if (a == NULL || n == NULL)
+	if (n == NULL)
 		return;
 	in.sin_addr.s_addr = htonl(from.a_ip);
 	in.sin_port = htons(from.a_port);
-	memcpy(a, &in, *n < sizeof in ? *n : sizeof in);
+	if (a != NULL)
+		memcpy(a, &in, *n < sizeof in ? *n : sizeof in);
 	*n = sizeof in;
 }
 
@@ -159,9 +160,16 @@ static int inet_bind(struct sim_file *f, const struct sockaddr *a, socklen_t n)
 {
 	struct end *k = (struct end *)f;
 	struct sim_host *h = f->f_boot->b_host;
+	struct sockaddr_in any;
 	struct address at;
-	int rc = sim_address_get(a, n, &at);
+	int rc;
 
+	if (a != NULL && n >= sizeof any && a->sa_family == AF_UNSPEC) {
+		memcpy(&any, a, sizeof any);	/* any address of a family may be so */
+		any.sin_family = any.sin_addr.s_addr == 0 ? AF_INET : AF_UNSPEC;
+		a = (const struct sockaddr *)&any;
+	}
+	rc = sim_address_get(a, n, &at);
 	if (rc != 0)
 		return rc;
 	if (sim_host_at(h, at.a_ip) != h)
@@ -175,13 +183,30 @@ static int inet_bind(struct sim_file *f, const struct sockaddr *a, socklen_t n)
 	return rc;
 }
 
+/* Is a connect() to AF_UNSPEC. */
+static int disconnect(struct end *k)
+{
+	if (k->k_type == SOCK_STREAM && k->k_state != FRESH)
+		usim_fail("connect() of a stream to AF_UNSPEC is not simulated");
+	k->k_peer = (struct address) { 0, 0 };
+	k->k_error = 0;
+	if (!k->k_by_bind) {
+		k->k_local = (struct address) { INADDR_ANY, 0 };
+		k->k_bound = false;
+	}
+	return 0;
+}
+
 static int inet_connect(struct sim_file *f, const struct sockaddr *a, socklen_t n)
 {
 	struct end *k = (struct end *)f;
 	struct address at;
 	struct sim_host *to;
-	int rc = sim_address_get(a, n, &at);
+	int rc;
 
+	if (n >= sizeof a->sa_family && a->sa_family == AF_UNSPEC)
+		return disconnect(k);
+	rc = sim_address_get(a, n, &at);
 	if (rc != 0)
 		return rc;
 	if (k->k_state == CONNECTING)
@@ -245,9 +270,10 @@ static ssize_t inet_send(struct sim_file *f, const void *buf, size_t size,
 static ssize_t inet_receive(struct sim_file *f, void *buf, size_t size, int flags,
 			    struct sockaddr *a, socklen_t *n)
 {
-	return ((struct end *)f)->k_type == SOCK_STREAM ?
-		sim_tcp_read(f, buf, size, flags) :
-		sim_udp_receive(f, buf, size, flags, a, n);
+	if (((struct end *)f)->k_type != SOCK_STREAM)
+		return sim_udp_receive(f, buf, size, flags, a, n);
+	(void)sim_no_address(n);
+	return sim_tcp_read(f, buf, size, flags);
 }
 
 /* Names and options. */
@@ -295,6 +321,12 @@ static int inet_option(struct sim_file *f, int level, int name, const void *valu
 	return 0;
 }
 
+/* Returns the size of a buffer; 0: as it was made, by the machine's settings. */
+static int size_of(const struct end *k, int size, int of_streams)
+{
+	return size != 0 ? size : k->k_type == SOCK_STREAM ? of_streams : DATAGRAM_ROOM;
+}
+
 static int inet_option_get(struct sim_file *f, int level, int name, void *value,
 			   socklen_t *n)
 {
@@ -315,8 +347,10 @@ static int inet_option_get(struct sim_file *f, int level, int name, void *value,
 	case SO_DOMAIN:		result = AF_INET;			break;
 	case SO_REUSEADDR:	result = k->k_reuse;			break;
 	case SO_KEEPALIVE:	result = k->k_keep;			break;
-	case SO_SNDBUF:
-	case SO_RCVBUF:		result = WINDOW;			break;
+	case SO_PROTOCOL:	result = k->k_type == SOCK_STREAM ?
+					IPPROTO_TCP : IPPROTO_UDP;	break;
+	case SO_SNDBUF:		result = size_of(k, f->f_send_size, 16384);	break;
+	case SO_RCVBUF:		result = size_of(k, f->f_receive_size, 131072);	break;
 	default:
 		usim_fail("getsockopt(%d, %d) is not simulated", level, name);
 	}

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define WINDOW		65536
+#define DATAGRAM_ROOM	212992	/* bytes that a socket holds */
 #define FAR		(WINDOW / 4)	/* so few bytes are far from full */
 
 struct address {

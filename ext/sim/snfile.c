@@ -25,21 +25,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define AT_ROOM		(SIM_PATH + 4096)
+#define AT_ROOM		(SIM_PATH + 4096)	/* two paths, and slashes */
 
 /* glibc 2.31 has no name for it. */
 #if !defined(SYS_openat2)
 #define SYS_openat2	437
 #endif
 
-/* Flags of openat2(). */
+/* Flags of openat2(), and of renameat2(), which not all libraries name. */
 enum { NO_LINKS = 4, BENEATH = 8 };
+enum { KEEPS = 1, SWAPS = 2, LEAVES_WHITE = 4 };
 
 /* Files. */
 
 static int open_by(struct sim_boot *b, const char *path, int flags, int mode)
 {
-	int fd = sim_device(b, path, flags & ~O_CREAT);
+	int fd = path == NULL ? -EFAULT : sim_device(b, path, flags);
 
 	return fd == -ENOENT ? sim_open(b, path, flags, (mode_t)mode) : fd;
 }
@@ -63,28 +64,31 @@ NAME(int, open, (const char *path, int flags, ...))
 static const char *path_at(struct sim_boot *b, int folder, const char *path,
 			   char to[AT_ROOM], int *rc)
 {
-	struct sim_file *f = sim_file(b, folder);
+	struct sim_file *f = sim_file_any(b, folder);
 	const char *start = f != NULL ? sim_folder(f) : NULL;
 	bool gone;
 
-	*rc = 0;
-	if (folder == AT_FDCWD || path[0] == '/' || path[0] == 0)
+	*rc = path == NULL ? -EFAULT : 0;
+	if (path == NULL || folder == AT_FDCWD || path[0] == '/' || path[0] == 0)
 		return path;
 	gone = start != NULL && sim_is_gone(f);
-	*rc = f == NULL ? -EBADF : start == NULL ? -ENOTDIR :
-		strlen(path) >= 4096 ? -ENAMETOOLONG :
+	*rc = strlen(path) >= 4096 ? -ENAMETOOLONG :
+		f == NULL ? -EBADF : start == NULL ? -ENOTDIR :
 		gone && strncmp(path, "../", 3) != 0 ? -ENOENT : 0;
 	if (*rc != 0)
 		return NULL;
 	/* From a folder that was removed a way leads up, and none leads down. */
-	snprintf(to, AT_ROOM, "%.*s/%s",
+	snprintf(to, AT_ROOM, "/%.*s/%s",
 		 (int)(gone ? strrchr(start, '/') - start : (long)strlen(start)),
 		 start, gone ? path + 3 : path);
 	return to;
 }
 
-/* Defines a name of a folder's descriptor. `call` uses path, of the root. */
-#define NAME_AT(name, args, values, folder, call)			\
+/*
+ * Defines a name of a folder's descriptor. `call` uses path, of the root; odd: flags
+ * that the call has not.
+ */
+#define NAME_AT(name, args, values, folder, call, odd)			\
 	NAME(int, name, args)						\
 	{								\
 		struct sim_boot *b = enter();				\
@@ -93,6 +97,8 @@ static const char *path_at(struct sim_boot *b, int folder, const char *path,
 									\
 		if (b == NULL)						\
 			return name values;				\
+		if (odd)						\
+			return (int)answer(-EINVAL);			\
 		path = path_at(b, folder, path, room, &rc);		\
 		return (int)answer(path == NULL ? rc : (call));		\
 	}
@@ -119,7 +125,7 @@ NAME(int, openat, (int folder, const char *path, int flags, ...))
 static int open_beneath(struct sim_boot *b, int folder, const char *path,
 			const unsigned long long how[3])
 {
-	struct sim_file *f = sim_file(b, folder);
+	struct sim_file *f = sim_file_any(b, folder);
 
 	if ((how[2] | NO_LINKS) != (BENEATH | NO_LINKS))
 		usim_fail("openat2() with %#llx is not simulated", how[2]);
@@ -183,6 +189,11 @@ NAME(off_t, lseek, (int fd, off_t at, int whence))
 
 	if (b == NULL)
 		return lseek(fd, at, whence);
+	f = sim_file(b, fd);
+	if (f != NULL && (whence < 0 || whence > SEEK_HOLE))
+		return answer(-EINVAL);
+	if (f != NULL && f->f_ops->o_name[0] == '/')
+		return 0;		/* a device has no place */
 	f = sim_disk_file(b, fd, ESPIPE, &rc);
 	return answer(f == NULL ? rc : sim_seek(f, at, whence));
 }
@@ -195,6 +206,8 @@ NAME(int, ftruncate, (int fd, off_t size))
 
 	if (b == NULL)
 		return ftruncate(fd, size);
+	if (size < 0)
+		return (int)answer(-EINVAL);
 	f = sim_disk_file(b, fd, EINVAL, &rc);
 	return (int)answer(f == NULL ? rc : sim_truncate(f, size));
 }
@@ -211,11 +224,28 @@ NAME(int, fdatasync, (int fd))
 	return sim_self() == NULL ? fdatasync(fd) : wrap_fsync(fd);
 }
 
+static int rename_by(struct sim_boot *b, int from_at, const char *from, int to_at,
+		     const char *to, bool replaces)
+{
+	char room[AT_ROOM], other[AT_ROOM];
+	int rc;
+
+	rc = sim_path_check(from);
+	if (rc == 0)
+		rc = sim_path_check(to);
+	if (rc == 0)
+		from = path_at(b, from_at, from, room, &rc);
+	if (rc == 0)
+		to = path_at(b, to_at, to, other, &rc);
+	return rc != 0 ? rc : sim_rename(b, from, to, replaces);
+}
+
 NAME(int, rename, (const char *from, const char *to))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? rename(from, to) : (int)answer(sim_rename(b, from, to));
+	return b == NULL ? rename(from, to) :
+		(int)answer(rename_by(b, AT_FDCWD, from, AT_FDCWD, to, true));
 }
 
 NAME(int, unlink, (const char *path))
@@ -239,11 +269,22 @@ NAME(int, mkdir, (const char *path, mode_t mode))
 	return b == NULL ? mkdir(path, mode) : (int)answer(sim_mkdir(b, path, mode));
 }
 
+/* A device may be read and written, not run. */
+static int access_by(struct sim_boot *b, const char *path, int mode, bool follow)
+{
+	struct stat st;
+
+	if (path == NULL || mode & ~7 || !sim_device_stat(path, NULL, &st))
+		return sim_access(b, path, mode, follow);
+	return mode & X_OK ? -EACCES : 0;
+}
+
 NAME(int, access, (const char *path, int mode))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? access(path, mode) : (int)answer(sim_access(b, path, mode));
+	return b == NULL ? access(path, mode) :
+		(int)answer(access_by(b, path, mode, true));
 }
 
 NAME(int, truncate, (const char *path, off_t size))
@@ -253,7 +294,7 @@ NAME(int, truncate, (const char *path, off_t size))
 
 	if (b == NULL)
 		return truncate(path, size);
-	fd = sim_open(b, path, O_WRONLY, 0);
+	fd = size < 0 ? -EINVAL : sim_open(b, path, O_WRONLY, 0);
 	if (fd < 0)
 		return (int)answer(fd);
 	rc = sim_truncate(sim_file(b, fd), size);
@@ -275,32 +316,48 @@ NAME(int, remove, (const char *path))
 NAME(int, renameat, (int from_at, const char *from, int to_at, const char *to))
 {
 	struct sim_boot *b = enter();
+
+	return b == NULL ? renameat(from_at, from, to_at, to) :
+		(int)answer(rename_by(b, from_at, from, to_at, to, true));
+}
+
+NAME(int, renameat2, (int from_at, const char *from, int to_at, const char *to,
+		      unsigned flags))
+{
+	struct sim_boot *b = enter();
+
+	if (b == NULL)
+		return (int)syscall(SYS_renameat2, from_at, from, to_at, to, flags);
+	if (flags & ~(KEEPS | SWAPS | LEAVES_WHITE) || (flags & SWAPS && flags != SWAPS))
+		return (int)answer(-EINVAL);
+	if (flags & ~KEEPS)
+		usim_fail("renameat2() with flags %#x is not simulated", flags);
+	return (int)answer(rename_by(b, from_at, from, to_at, to, flags == 0));
+}
+
+static int link_by(struct sim_boot *b, int from_at, const char *from, int to_at,
+		   const char *to, int flags)
+{
 	char room[AT_ROOM], other[AT_ROOM];
 	int rc;
 
-	if (b == NULL)
-		return renameat(from_at, from, to_at, to);
+	if (flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH))
+		return -EINVAL;
+	if (flags & AT_EMPTY_PATH)
+		usim_fail("linkat() with AT_EMPTY_PATH is not simulated");
 	from = path_at(b, from_at, from, room, &rc);
 	if (from != NULL)
 		to = path_at(b, to_at, to, other, &rc);
-	return (int)answer(rc != 0 ? rc : sim_rename(b, from, to));
+	return rc != 0 ? rc : sim_link(b, from, to, flags & AT_SYMLINK_FOLLOW);
 }
 
 NAME(int, linkat, (int from_at, const char *from, int to_at, const char *to,
 		   int flags))
 {
 	struct sim_boot *b = enter();
-	char room[AT_ROOM], other[AT_ROOM];
-	int rc;
 
-	if (b == NULL)
-		return linkat(from_at, from, to_at, to, flags);
-	if (flags != 0)
-		usim_fail("linkat() with flags %#x is not simulated", flags);
-	from = path_at(b, from_at, from, room, &rc);
-	if (from != NULL)
-		to = path_at(b, to_at, to, other, &rc);
-	return (int)answer(rc != 0 ? rc : sim_link(b, from, to));
+	return b == NULL ? linkat(from_at, from, to_at, to, flags) :
+		(int)answer(link_by(b, from_at, from, to_at, to, flags));
 }
 
 NAME(int, link, (const char *from, const char *to))
@@ -310,18 +367,41 @@ NAME(int, link, (const char *from, const char *to))
 }
 
 NAME_AT(unlinkat, (int folder, const char *path, int flags), (folder, path, flags),
-	folder, sim_unlink(b, path, flags & AT_REMOVEDIR))
+	folder, sim_unlink(b, path, flags & AT_REMOVEDIR), flags & ~AT_REMOVEDIR)
 NAME_AT(mkdirat, (int folder, const char *path, mode_t mode), (folder, path, mode),
-	folder, sim_mkdir(b, path, mode))
+	folder, sim_mkdir(b, path, mode), 0)
 NAME_AT(faccessat, (int folder, const char *path, int mode, int flags),
-	(folder, path, mode, flags), folder, sim_access(b, path, mode))
-NAME_AT(symlinkat, (const char *target, int folder, const char *path),
-	(target, folder, path), folder, sim_symlink(b, target, path))
+	(folder, path, mode, flags), folder,
+	access_by(b, path, mode, !(flags & AT_SYMLINK_NOFOLLOW)),
+	flags & ~(AT_EACCESS | AT_SYMLINK_NOFOLLOW) || mode & ~7)
+
+NAME(int, symlinkat, (const char *target, int folder, const char *path))
+{
+	struct sim_boot *b = enter();
+	char room[AT_ROOM];
+	int rc;
+
+	if (b == NULL)
+		return symlinkat(target, folder, path);
+	rc = sim_path_check(target);
+	if (rc == 0)
+		path = path_at(b, folder, path, room, &rc);
+	return (int)answer(rc != 0 ? rc : sim_symlink(b, target, path));
+}
 
 NAME(int, symlink, (const char *target, const char *path))
 {
 	return sim_self() == NULL ? symlink(target, path) :
 		wrap_symlinkat(target, AT_FDCWD, path);
+}
+
+/* Returns the target of a link that is open; NULL: an error in *rc. */
+static const char *open_target(struct sim_boot *b, int fd, int *rc)
+{
+	struct sim_file *f = sim_file_any(b, fd);
+
+	*rc = f == NULL ? -EBADF : -ENOENT;
+	return f == NULL || !f->f_is_path ? NULL : sim_open_target(f);
 }
 
 NAME(ssize_t, readlinkat, (int folder, const char *path, char *to, size_t size))
@@ -333,10 +413,13 @@ NAME(ssize_t, readlinkat, (int folder, const char *path, char *to, size_t size))
 
 	if (b == NULL)
 		return readlinkat(folder, path, to, size);
-	if (size == 0)
+	if ((int)size <= 0)
 		return answer(-EINVAL);
-	path = path_at(b, folder, path, room, &rc);
-	target = path == NULL ? NULL : sim_link_target(b, path, &rc);
+	if (path != NULL && path[0] == 0 && folder != AT_FDCWD)
+		target = open_target(b, folder, &rc);
+	else
+		target = (path = path_at(b, folder, path, room, &rc)) == NULL ? NULL :
+			sim_link_target(b, path, &rc);
 	if (target == NULL)
 		return answer(rc);
 	size = strlen(target) < size ? strlen(target) : size;
@@ -358,7 +441,7 @@ NAME(char *, realpath, (const char *path, char *to))
 
 	if (b == NULL)
 		return realpath(path, to);
-	rc = sim_resolve(b, path, found);
+	rc = path == NULL ? -EINVAL : sim_resolve(b, path, found);
 	if (rc != 0)
 		return (void)answer(rc), NULL;
 	return to == NULL ? strdup(found) : strcpy(to, found);
@@ -390,7 +473,8 @@ NAME(int, chmod, (const char *path, mode_t mode))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? chmod(path, mode) : (int)answer(sim_chmod(b, path, mode));
+	return b == NULL ? chmod(path, mode) :
+		(int)answer(sim_chmod(b, path, mode, true));
 }
 
 NAME(int, fchmod, (int fd, mode_t mode))
@@ -414,10 +498,12 @@ NAME(int, fchmodat, (int folder, const char *path, mode_t mode, int flags))
 
 	if (b == NULL)
 		return fchmodat(folder, path, mode, flags);
-	if (flags != 0)
-		usim_fail("fchmodat() with flags %#x is not simulated", flags);
+	if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
+		return (int)answer(-EINVAL);
+	if (flags & AT_EMPTY_PATH)
+		usim_fail("fchmodat() with AT_EMPTY_PATH is not simulated");
 	path = path_at(b, folder, path, room, &rc);
-	return (int)answer(path == NULL ? rc : sim_chmod(b, path, mode));
+	return (int)answer(path == NULL ? rc : sim_chmod(b, path, mode, flags == 0));
 }
 
 /* Locks. */
@@ -430,6 +516,12 @@ NAME(int, flock, (int fd, int how))
 
 	if (b == NULL)
 		return flock(fd, how);
+	rc = how & ~LOCK_NB;
+	if (rc != LOCK_SH && rc != LOCK_EX && rc != LOCK_UN)
+		return (int)answer(-EINVAL);
+	f = sim_file(b, fd);
+	if (f != NULL && !sim_is_disk(f))
+		usim_fail("flock() of a %s is not simulated", f->f_ops->o_name);
 	f = sim_disk_file(b, fd, EINVAL, &rc);
 	while (f != NULL && (rc = sim_lock(f, how & ~LOCK_NB)) == -EAGAIN &&
 	       !(how & LOCK_NB)) {
@@ -442,12 +534,17 @@ NAME(int, flock, (int fd, int how))
 NAME(int, lockf, (int fd, int what, off_t size))
 {
 	struct sim_boot *b = enter_point();
-	int rc;
+	struct sim_file *f;
 
 	if (b == NULL)
 		return lockf(fd, what, size);
-	(void)sim_disk_file(b, fd, EINVAL, &rc);
-	return (int)pointed(rc);
+	if (what != F_ULOCK && what != F_LOCK && what != F_TLOCK && what != F_TEST)
+		return (int)pointed(-EINVAL);
+	f = sim_file(b, fd);
+	if (f != NULL && sim_place(f, SEEK_CUR) + size < 0)
+		return (int)pointed(-EINVAL);
+	return (int)pointed(f == NULL || (!sim_may_write(f) && (what == F_LOCK ||
+			   what == F_TLOCK)) ? -EBADF : 0);
 }
 
 /* Memory. A map of no file is libc's. */
@@ -461,8 +558,14 @@ NAME(void *, mmap, (void *at, size_t size, int what, int flags, int fd, off_t fr
 
 	if (b == NULL || flags & MAP_ANONYMOUS)
 		return mmap(at, size, what, flags, fd, from);
-	if (from % 4096 != 0)
-		return (void)answer(-EINVAL), MAP_FAILED;
+	if (from % 4096 != 0 || size == 0 || (flags & (MAP_SHARED | MAP_PRIVATE)) == 0)
+		return (void)answer(from % 4096 == 0 && sim_file(b, fd) == NULL ?
+				    -EBADF : -EINVAL), MAP_FAILED;
+	f = sim_file(b, fd);
+	if (f != NULL && !sim_may_read(f))
+		return (void)answer(-EACCES), MAP_FAILED;
+	if (f != NULL && f->f_ops->o_socket != NULL && !sim_is_unix(f))
+		usim_fail("mmap() of a socket is not simulated");
 	f = sim_disk_file(b, fd, ENODEV, &rc);
 	memory = f == NULL ? MAP_FAILED :
 		sim_map(f, at, size, what, flags, from, &rc);
@@ -499,18 +602,30 @@ ALIAS(int, posix_fadvise64, (int fd, off_t at, off_t size, int hint), posix_fadv
 
 /* What is known of files. */
 
+static int stat_by(struct sim_boot *b, const char *path, struct stat *to, bool follow)
+{
+	struct stat st;
+
+	if (path == NULL || !sim_device_stat(path, NULL, &st))
+		return sim_stat(b, path, follow, to);
+	if (to == NULL)
+		return -EFAULT;
+	*to = st;
+	return 0;
+}
+
 NAME(int, stat, (const char *path, struct stat *to))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? stat(path, to) : (int)answer(sim_stat(b, path, true, to));
+	return b == NULL ? stat(path, to) : (int)answer(stat_by(b, path, to, true));
 }
 
 NAME(int, lstat, (const char *path, struct stat *to))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? lstat(path, to) : (int)answer(sim_stat(b, path, false, to));
+	return b == NULL ? lstat(path, to) : (int)answer(stat_by(b, path, to, false));
 }
 
 /* Standard descriptors are terminals, as it were. */
@@ -521,13 +636,15 @@ NAME(int, fstat, (int fd, struct stat *to))
 
 	if (b == NULL)
 		return fstat(fd, to);
-	f = sim_file(b, fd);
+	f = sim_file_any(b, fd);
+	if (f == NULL && (fd < 0 || fd >= SIM_FIRST))
+		return (int)answer(-EBADF);
+	if (to == NULL)
+		return (int)answer(-EFAULT);
 	if (f != NULL) {
 		sim_fstat(f, to);
 		return 0;
 	}
-	if (fd < 0 || fd >= SIM_FIRST)
-		return (int)answer(-EBADF);
 	memset(to, 0, sizeof *to);
 	to->st_mode = S_IFCHR | 0600;
 	return 0;
@@ -541,11 +658,13 @@ NAME(int, fstatat, (int folder, const char *path, struct stat *to, int flags))
 
 	if (b == NULL)
 		return fstatat(folder, path, to, flags);
-	if (flags & AT_EMPTY_PATH && path[0] == 0)
-		return wrap_fstat(folder, to);
+	if (flags & AT_EMPTY_PATH && path != NULL && path[0] == 0)
+		return folder == AT_FDCWD ? wrap_stat(".", to) : wrap_fstat(folder, to);
+	if (flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT))
+		return (int)answer(-EINVAL);
 	path = path_at(b, folder, path, room, &rc);
 	return (int)answer(path == NULL ? rc :
-			   sim_stat(b, path, !(flags & AT_SYMLINK_NOFOLLOW), to));
+			   stat_by(b, path, to, !(flags & AT_SYMLINK_NOFOLLOW)));
 }
 
 ALIAS(int, open64, (const char *path, int flags, ...), open)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define UP		UTIME_S		/* CLOCK_MONOTONIC at a boot */
+#define ANY_START	4u		/* GRND_INSECURE */
 #define LOOK_UP		UTIME_MS	/* of a name that is not known */
 
 /* Time. */
@@ -34,6 +35,17 @@ utime_ns sim_clock(struct sim_host *h, clockid_t clock)
 	default:
 		usim_fail("clock %d is not simulated", (int)clock);
 	}
+}
+
+/* Returns whether Linux has a clock. Fails the run if it has, and a host has not. */
+static bool is_clock(clockid_t clock)
+{
+	if (clock >= 0 && clock <= CLOCK_BOOTTIME && clock != CLOCK_PROCESS_CPUTIME_ID &&
+	    clock != CLOCK_THREAD_CPUTIME_ID)
+		return true;
+	if (clock < 0 || clock <= CLOCK_TAI)
+		usim_fail("clock %d is not simulated", (int)clock);
+	return false;
 }
 
 utime_ns sim_clock_until(struct sim_host *h, clockid_t clock, utime_ns at)
@@ -61,6 +73,10 @@ NAME(int, clock_gettime, (clockid_t clock, struct timespec *t))
 
 	if (b == NULL)
 		return clock_gettime(clock, t);
+	if (!is_of_cpu(clock) && !is_clock(clock))
+		return (int)answer(-EINVAL);
+	if (t == NULL)
+		return (int)answer(-EFAULT);
 	*t = sim_spec_of(is_of_cpu(clock) ? 0 : clock_read(b->b_host, clock));
 	return 0;
 }
@@ -72,8 +88,8 @@ NAME(int, clock_getres, (clockid_t clock, struct timespec *t))
 
 	if (b == NULL)
 		return clock_getres(clock, t);
-	if (!is_of_cpu(clock))
-		(void)sim_clock(b->b_host, clock);	/* is it simulated? */
+	if (!is_of_cpu(clock) && !is_clock(clock))
+		return (int)answer(-EINVAL);
 	if (t != NULL)
 		*t = sim_spec_of(is_coarse ? 4 * UTIME_MS : 1);
 	return 0;
@@ -145,6 +161,10 @@ NAME(int, clock_nanosleep, (clockid_t clock, int flags, const struct timespec *t
 
 	if (b == NULL)
 		return clock_nanosleep(clock, flags, t, left);
+	if (!is_clock(clock))
+		return EINVAL;
+	if (t == NULL)
+		return EFAULT;
 	if (t->tv_nsec < 0 || t->tv_nsec >= UTIME_S || t->tv_sec < 0)
 		return EINVAL;
 	until = flags & TIMER_ABSTIME ?
@@ -204,6 +224,11 @@ NAME(ssize_t, getrandom, (void *buf, size_t size, unsigned flags))
 {
 	if (enter() == NULL)
 		return getrandom(buf, size, flags);
+	if (flags & ~(GRND_NONBLOCK | GRND_RANDOM | ANY_START) ||
+	    (flags & GRND_RANDOM && flags & ANY_START))
+		return answer(-EINVAL);
+	if (buf == NULL && size > 0)
+		return answer(-EFAULT);
 	sim_random(buf, size);
 	return (ssize_t)size;
 }

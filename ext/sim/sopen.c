@@ -7,10 +7,15 @@
  * changes what is seen, and adds a change that is not stored. A sync waits, and then
  * stores what was changed before it began (sdisk D5).
  *
+ * A file that is opened by O_PATH has its inode and a descriptor, and sim_file() does not
+ * find it: only the calls that ask for sim_file_any() do. How far a file was filled is
+ * known (x_filled), so there may be a hole at its end.
+ *
  * Locks of flock() belong to the open file, so a crash and the last close() end them.
  * Files that are on their way in a message hold none.
  */
 
+#define _GNU_SOURCE		/* O_TMPFILE, O_NOATIME, O_DIRECT */
 #include "sdisk.h"
 
 #include <poll.h>
@@ -18,6 +23,7 @@
 #include <unistd.h>
 
 #define SYNC_MIN	(50 * UTIME_US)
+#define FILE_MOST	((off_t)1 << 32)
 
 static const struct sim_file_ops disk_ops;
 
@@ -36,10 +42,12 @@ struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc)
 
 static int open_it(struct sim_boot *b, const char *path, struct inode *i, int flags)
 {
-	struct disk_file *m = sim_file_make(b, &disk_ops, sizeof *m, flags);
+	struct disk_file *m = sim_file_make(b, &disk_ops, sizeof *m + strlen(path) + 1,
+				flags & ~(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC));
 
 	m->m_disk = b->b_host->h_disk;
 	m->m_inode = i;
+	m->m_file.f_is_path = flags & SIM_O_PATH;
 	strcpy(m->m_path, path);
 	return sim_fd(b, &m->m_file);
 }
@@ -48,33 +56,51 @@ static int open_it(struct sim_boot *b, const char *path, struct inode *i, int fl
 static int refuses(const struct entry *y, int flags)
 {
 	const struct inode *i = y->y_inode;
+	bool writes = (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
 
 	if (flags & O_CREAT && flags & O_EXCL)
 		return -EEXIST;
-	if (i->i_target != NULL)
-		return -ELOOP;
-	if (i->i_is_dir && ((flags & O_ACCMODE) != O_RDONLY || flags & O_CREAT))
-		return -EISDIR;
 	if (!i->i_is_dir && flags & O_DIRECTORY)
 		return -ENOTDIR;
+	if (flags & SIM_O_PATH)
+		return 0;
+	if (i->i_target != NULL)
+		return -ELOOP;
+	if (i->i_is_dir && writes)
+		return -EISDIR;
 	return i->i_is_socket ? -ENXIO : 0;
+}
+
+int sim_open_flags(int flags, int *rc)
+{
+	flags &= O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_APPEND | O_NONBLOCK |
+		O_SYNC | O_ASYNC | O_DIRECT | O_DIRECTORY | O_NOFOLLOW | O_NOATIME |
+		O_CLOEXEC | O_TMPFILE | SIM_O_PATH;
+	if (flags & SIM_O_PATH)
+		flags &= O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | SIM_O_PATH;
+	if ((flags & O_TMPFILE) == O_TMPFILE)
+		usim_fail("open() with O_TMPFILE is not simulated");
+	*rc = flags & O_CREAT && flags & O_DIRECTORY ? -EINVAL : 0;
+	return flags;
 }
 
 static int open_from(struct sim_boot *b, const char *start, const char *name,
 		     int flags, mode_t mode, int how)
 {
 	struct sim_disk *d = b->b_host->h_disk;
-	bool creates = flags & O_CREAT;
 	char path[PATH_ROOM];
 	struct entry *y;
 	struct inode *i;
+	bool creates;
 	int rc;
 
+	flags = sim_open_flags(flags, &rc);
+	if (rc != 0)
+		return rc;
+	creates = flags & O_CREAT;
 	if (!(flags & O_NOFOLLOW || (creates && flags & O_EXCL)))
 		how |= FOLLOW;
-	rc = sim_walk(d, start, name, how | (creates ? MAY_END : 0), path, &y);
-	if (rc == 0 && creates && name[strlen(name) - 1] == '/')
-		rc = -EISDIR;
+	rc = sim_walk(d, start, name, how | (creates ? MAY_END | CREATES : 0), path, &y);
 	if (rc == 0 && y != NULL)
 		rc = refuses(y, flags);
 	if (rc == 0 && y == NULL)
@@ -113,6 +139,11 @@ bool sim_is_gone(struct sim_file *f)
 	return y == NULL || y->y_inode != m->m_inode;
 }
 
+const char *sim_open_target(struct sim_file *f)
+{
+	return sim_is_disk(f) ? file_of(f)->m_inode->i_target : NULL;
+}
+
 /* Returns the path of a folder that is open; NULL: it is none. */
 const char *sim_folder(struct sim_file *f)
 {
@@ -137,19 +168,35 @@ bool sim_folder_entry(struct sim_file *f, size_t n, const char **name, ino_t *in
 	return false;
 }
 
+/* Returns what Linux says of a transfer before it looks at the file; 0: nothing. */
+static int transfer_check(bool may, size_t size, off_t at)
+{
+	if (!may)
+		return -EBADF;
+	if ((ssize_t)size < 0)
+		return -EFAULT;
+	return at < 0 || (off_t)((size_t)at + size) < 0 ? -EINVAL : 0;
+}
+
+bool sim_is_plain(const struct sim_file *f)
+{
+	return sim_is_disk(f) && !((const struct disk_file *)f)->m_inode->i_is_dir;
+}
+
 ssize_t sim_pread(struct sim_file *f, void *buf, size_t size, off_t at)
 {
 	const struct inode *i = file_of(f)->m_inode;
+	int rc = transfer_check(sim_may_read(f), size, at);
 	size_t left;
 
-	if ((f->f_flags & O_ACCMODE) == O_WRONLY)
-		return -EBADF;
-	if (at < 0)
-		return -EINVAL;
+	if (rc != 0)
+		return rc;
 	if (i->i_is_dir)
 		return -EISDIR;
-	if ((size_t)at >= i->i_seen.x_size)
+	if ((size_t)at >= i->i_seen.x_size || size == 0)
 		return 0;
+	if (buf == NULL)
+		return -EFAULT;
 	left = i->i_seen.x_size - (size_t)at;
 	size = size < left ? size : left;
 	memcpy(buf, i->i_seen.x_data + at, size);
@@ -167,18 +214,24 @@ static size_t fits(const struct inode *i, size_t size, size_t at)
 
 static int sync_file(struct sim_file *f);
 
+/* All bytes of a file are in memory, those of a hole, too. */
+static void check_length(off_t size)
+{
+	if (size > FILE_MOST)
+		usim_fail("a file of %lld bytes is not simulated", (long long)size);
+}
+
 static ssize_t write_file(struct sim_file *f, const void *buf, size_t size, off_t at)
 {
 	struct disk_file *m = file_of(f);
 	struct sim_host *h = f->f_boot->b_host;
-	int rc = 0;
+	int rc = transfer_check(sim_may_write(f), size, at);
 
-	if ((f->f_flags & O_ACCMODE) == O_RDONLY)
-		return -EBADF;
-	if (at < 0)
-		return -EINVAL;
-	if (size == 0)
-		return 0;
+	if (rc != 0 || size == 0)
+		return rc;
+	if (buf == NULL)
+		return -EFAULT;
+	check_length((off_t)((size_t)at + size));
 	sim_step(h, AT_DISK);
 	if (f->f_flags & O_APPEND)
 		at = (off_t)m->m_inode->i_seen.x_size;
@@ -197,20 +250,40 @@ static ssize_t write_file(struct sim_file *f, const void *buf, size_t size, off_
 	return rc < 0 ? rc : (ssize_t)size;
 }
 
+/* A transfer at a place: a device has none. */
+static int place_check(struct sim_boot *b, int fd, off_t at)
+{
+	struct sim_file *f = sim_file(b, fd);
+
+	if (at < 0)
+		return -EINVAL;
+	return f == NULL ? -EBADF : sim_is_disk(f) || f->f_ops->o_name[0] == '/' ? 0 : -ESPIPE;
+}
+
 ssize_t sim_read_at(struct sim_boot *b, int fd, void *buf, size_t size, off_t at)
 {
-	int rc;
-	struct sim_file *f = sim_disk_file(b, fd, ESPIPE, &rc);
+	struct sim_file *f = sim_file(b, fd);
+	int rc = place_check(b, fd, at);
 
-	return f == NULL ? rc : sim_pread(f, buf, size, at);
+	if (rc != 0)
+		return rc;
+	if (sim_is_disk(f))
+		return sim_pread(f, buf, size, at);
+	rc = transfer_check(sim_may_read(f), size, at);
+	return rc != 0 ? rc : f->f_ops->o_read(f, buf, size, 0);
 }
 
 ssize_t sim_write_at(struct sim_boot *b, int fd, const void *buf, size_t size, off_t at)
 {
-	int rc;
-	struct sim_file *f = sim_disk_file(b, fd, ESPIPE, &rc);
+	struct sim_file *f = sim_file(b, fd);
+	int rc = place_check(b, fd, at);
 
-	return f == NULL ? rc : write_file(f, buf, size, at);
+	if (rc != 0)
+		return rc;
+	if (sim_is_disk(f))
+		return write_file(f, buf, size, at);
+	rc = transfer_check(sim_may_write(f), size, at);
+	return rc != 0 ? rc : f->f_ops->o_write(f, buf, size);
 }
 
 static ssize_t disk_read(struct sim_file *f, void *buf, size_t size, int flags)
@@ -225,36 +298,55 @@ static ssize_t disk_read(struct sim_file *f, void *buf, size_t size, int flags)
 static ssize_t disk_write(struct sim_file *f, const void *buf, size_t size)
 {
 	struct disk_file *m = file_of(f);
+	off_t at = sim_place(f, f->f_flags & O_APPEND ? SEEK_END : SEEK_CUR);
 	ssize_t nr;
 
-	if (f->f_flags & O_APPEND && (f->f_flags & O_ACCMODE) != O_RDONLY)
-		m->m_at = (off_t)m->m_inode->i_seen.x_size;
 	f->f_refs++;		/* it may be closed meanwhile: O_DSYNC */
-	nr = write_file(f, buf, size, m->m_at);
-	m->m_at += nr > 0 ? nr : 0;
+	nr = write_file(f, buf, size, at);
+	m->m_at = nr > 0 ? at + nr : m->m_at;
 	sim_drop(f);
 	return nr;
+}
+
+off_t sim_place(const struct sim_file *f, int whence)
+{
+	const struct disk_file *m = (const struct disk_file *)f;
+
+	if (!sim_is_disk(f) || whence == SEEK_SET)
+		return 0;
+	return whence == SEEK_CUR ? m->m_at : (off_t)m->m_inode->i_seen.x_size;
+}
+
+/* Holes are known only at the end of a file, as Linux lets a file system do. */
+static off_t seek_hole(const struct content *x, off_t at, bool data)
+{
+	size_t end = x->x_filled < x->x_size ? x->x_filled : x->x_size;
+
+	if (at < 0 || (size_t)at >= x->x_size || (data && (size_t)at >= end))
+		return -ENXIO;
+	return data || (size_t)at >= end ? at : (off_t)end;
 }
 
 off_t sim_seek(struct sim_file *f, off_t at, int whence)
 {
 	struct disk_file *m = file_of(f);
 
-	if (whence == SEEK_CUR)
-		at += m->m_at;
-	else if (whence == SEEK_END)
-		at += (off_t)m->m_inode->i_seen.x_size;
-	else if (whence != SEEK_SET)
+	if (whence == SEEK_DATA || whence == SEEK_HOLE)
+		at = seek_hole(&m->m_inode->i_seen, at, whence == SEEK_DATA);
+	else if (whence == SEEK_SET || whence == SEEK_CUR || whence == SEEK_END)
+		at = (off_t)((uint64_t)at + (uint64_t)sim_place(f, whence));
+	else
 		return -EINVAL;
-	return at < 0 ? -EINVAL : (m->m_at = at);
+	return (whence > SEEK_END && at < 0) ? at : at < 0 ? -EINVAL : (m->m_at = at);
 }
 
 int sim_truncate(struct sim_file *f, off_t size)
 {
 	struct disk_file *m = file_of(f);
 
-	if ((f->f_flags & O_ACCMODE) == O_RDONLY || size < 0)
+	if (size < 0 || m->m_inode->i_is_dir || !sim_may_write(f))
 		return -EINVAL;
+	check_length(size);
 	sim_step(f->f_boot->b_host, AT_DISK);
 	sim_check_mappings(m->m_inode);
 	sim_content_length(&m->m_inode->i_seen, (size_t)size);

@@ -18,14 +18,35 @@ int sim_folder_change(struct sim_boot *b, const char *name)
 	return rc;
 }
 
-int sim_rename(struct sim_boot *b, const char *from, const char *to)
+/* Returns the error of a rename before the last parts are looked at, or 0. */
+static int parents_check(struct sim_boot *b, const char *from, const char *to,
+			 bool replaces)
+{
+	int rc = sim_parent_check(b, from);
+
+	if (rc == 0)
+		rc = sim_parent_check(b, to);
+	if (rc == 0 && sim_last_part(from) != LAST_NAME)
+		rc = -EBUSY;
+	if (rc == 0 && sim_last_part(to) != LAST_NAME)
+		rc = replaces ? -EBUSY : -EEXIST;
+	return rc;
+}
+
+int sim_rename(struct sim_boot *b, const char *from, const char *to, bool replaces)
 {
 	char path[PATH_ROOM], other[PATH_ROOM];
 	struct entry *y, *z;
-	int rc = sim_entry_find(b, from, path, &y);
+	int rc = parents_check(b, from, to, replaces);
 
 	if (rc == 0)
+		rc = sim_look(b, from, path, &y);
+	if (rc == 0 && y == NULL)
+		rc = -ENOENT;
+	if (rc == 0)
 		rc = sim_look(b, to, other, &z);
+	if (rc == 0 && z != NULL && !replaces)
+		rc = -EEXIST;
 	if (rc != 0)
 		return rc;
 	if (y->y_inode->i_is_dir)
@@ -53,13 +74,25 @@ static bool has_entries(const struct sim_disk *d, const char *folder)
 	return false;
 }
 
+/* Returns the error of a last part that is no name, or 0. */
+static int last_refused(enum last last, bool dir)
+{
+	if (last == LAST_NAME)
+		return 0;
+	if (!dir)
+		return -EISDIR;
+	return last == LAST_DOT ? -EINVAL : last == LAST_UP ? -ENOTEMPTY : -EBUSY;
+}
+
 int sim_unlink(struct sim_boot *b, const char *name, bool dir)
 {
 	struct sim_disk *d = b->b_host->h_disk;
 	char path[PATH_ROOM];
 	struct entry *y;
-	int rc = sim_entry_find(b, name, path, &y);
+	int rc = sim_look(b, name, path, &y);
 
+	if (rc == 0)
+		rc = y == NULL ? -ENOENT : last_refused(sim_last_part(name), dir);
 	if (rc != 0)
 		return rc;
 	if (y->y_inode->i_is_dir != dir)
@@ -84,17 +117,17 @@ int sim_mkdir(struct sim_boot *b, const char *name, mode_t mode)
 		return -ENOSPC;
 	sim_step(b->b_host, AT_DISK);
 	sim_entry_change(b->b_host->h_disk, path, "",
-			 sim_inode_make(true, sim_permitted(b, mode)));
+			 sim_inode_make(true, sim_permitted(b, mode & 01777)));
 	return 0;
 }
 
 /* Not even root may run a file that no user may. */
-int sim_access(struct sim_boot *b, const char *name, int how)
+int sim_access(struct sim_boot *b, const char *name, int how, bool follow)
 {
 	char path[PATH_ROOM];
 	struct entry *y;
 	int rc = how & ~(R_OK | W_OK | X_OK) ? -EINVAL :
-		sim_target_find(b, name, path, &y);
+		(follow ? sim_target_find : sim_entry_find)(b, name, path, &y);
 
 	return rc == 0 && how & X_OK && !y->y_inode->i_is_dir &&
 		!(y->y_inode->i_mode & 0111) ? -EACCES : rc;
@@ -126,12 +159,14 @@ static int mode_set(struct sim_boot *b, struct inode *i, mode_t mode)
 	return 0;
 }
 
-int sim_chmod(struct sim_boot *b, const char *name, mode_t mode)
+int sim_chmod(struct sim_boot *b, const char *name, mode_t mode, bool follow)
 {
 	char path[PATH_ROOM];
 	struct entry *y;
-	int rc = sim_target_find(b, name, path, &y);
+	int rc = (follow ? sim_target_find : sim_entry_find)(b, name, path, &y);
 
+	if (rc == 0 && y->y_inode->i_target != NULL)
+		rc = -EOPNOTSUPP;
 	return rc != 0 ? rc : mode_set(b, y->y_inode, mode);
 }
 
@@ -146,6 +181,8 @@ static int new_find(struct sim_boot *b, const char *name, char path[PATH_ROOM])
 	struct entry *y;
 	int rc = sim_look(b, name, path, &y);
 
+	if (rc == -ENOTDIR && y != NULL)	/* a file, and a slash */
+		rc = -EEXIST;
 	if (rc != 0)
 		return rc;
 	return y != NULL ? -EEXIST : sim_is_full(b->b_host) ? -ENOSPC : 0;
@@ -154,7 +191,7 @@ static int new_find(struct sim_boot *b, const char *name, char path[PATH_ROOM])
 int sim_symlink(struct sim_boot *b, const char *target, const char *name)
 {
 	char path[PATH_ROOM];
-	int rc = *target == 0 ? -ENOENT : new_find(b, name, path);
+	int rc = new_find(b, name, path);
 	struct inode *i;
 
 	if (rc != 0)
@@ -178,12 +215,12 @@ const char *sim_link_target(struct sim_boot *b, const char *name, int *rc)
 	return *rc == 0 ? y->y_inode->i_target : NULL;
 }
 
-int sim_link(struct sim_boot *b, const char *from, const char *name)
+int sim_link(struct sim_boot *b, const char *from, const char *name, bool follow)
 {
 	char path[PATH_ROOM];
 	struct entry *y;
 	struct inode *i;
-	int rc = sim_entry_find(b, from, path, &y);
+	int rc = (follow ? sim_target_find : sim_entry_find)(b, from, path, &y);
 
 	if (rc != 0)
 		return rc;
@@ -238,14 +275,21 @@ int sim_socket_file(struct sim_boot *b, const char *name, const void **inode)
 	return y->y_inode->i_is_socket ? 0 : -ECONNREFUSED;
 }
 
-/* Returns how many names an inode has. */
+/* Returns how many names an inode has. A folder has one in itself and in each below. */
 static nlink_t names_of(const struct sim_disk *d, const struct inode *i)
 {
-	const struct entry *y;
+	const struct entry *y, *own = NULL;
 	nlink_t nr = 0;
 
 	for (y = d->d_seen; y != NULL; y = y->y_next)
-		nr += y->y_inode == i;
+		if (y->y_inode == i) {
+			nr++;
+			own = y;
+		}
+	if (!i->i_is_dir || own == NULL)
+		return nr;
+	for (y = d->d_seen, nr = 2; y != NULL; y = y->y_next)
+		nr += y->y_inode->i_is_dir && sim_is_in(y->y_path, own->y_path);
 	return nr;
 }
 
@@ -255,7 +299,7 @@ static void stat_put(const struct sim_disk *d, const struct inode *i, struct sta
 
 	memset(to, 0, sizeof *to);
 	to->st_ino = i->i_number;
-	to->st_nlink = i->i_is_dir ? 2 : names_of(d, i);
+	to->st_nlink = names_of(d, i);
 	to->st_mode = sim_mode_of(i);
 	to->st_size = (off_t)(i->i_target != NULL ? strlen(i->i_target) :
 			      i->i_seen.x_size);
@@ -272,6 +316,8 @@ int sim_stat(struct sim_boot *b, const char *name, bool follow, struct stat *to)
 	struct entry *y;
 	int rc = (follow ? sim_target_find : sim_entry_find)(b, name, path, &y);
 
+	if (rc == 0 && to == NULL)
+		rc = -EFAULT;
 	if (rc == 0)
 		stat_put(b->b_host->h_disk, y->y_inode, to);
 	return rc;
@@ -283,10 +329,11 @@ void sim_fstat(struct sim_file *f, struct stat *to)
 		stat_put(file_of(f)->m_disk, file_of(f)->m_inode, to);
 		return;
 	}
+	if (sim_device_stat(NULL, f, to))
+		return;
 	memset(to, 0, sizeof *to);
 	to->st_nlink = 1;
 	to->st_blksize = 4096;
 	to->st_mode = f->f_ops->o_socket != NULL ? S_IFSOCK | 0777 :
-		strcmp(f->f_ops->o_name, "pipe") == 0 ? S_IFIFO | 0600 :
-		f->f_ops->o_name[0] == '/' ? S_IFCHR | 0666 : 0600;
+		strcmp(f->f_ops->o_name, "pipe") == 0 ? S_IFIFO | 0600 : 0600;
 }

@@ -59,7 +59,7 @@
 	X(mkostemps) X(mkstemps) X(msync) X(nftw) X(nftw64) X(openpty)	\
 	X(posix_fallocate) X(posix_fallocate64) X(posix_openpt)		\
 	X(preadv) X(preadv2) X(preadv64) X(ptsname) X(pwritev)		\
-	X(pwritev2) X(pwritev64) X(readahead) X(recvmmsg) X(renameat2)	\
+	X(pwritev2) X(pwritev64) X(readahead) X(recvmmsg)	\
 	X(scandirat) X(scandirat64) X(sendmmsg) X(splice) X(statfs)	\
 	X(statfs64) X(statvfs) X(statvfs64) X(statx) X(sync)		\
 	X(sync_file_range) X(syncfs) X(tee) X(tempnam) X(tmpnam)	\

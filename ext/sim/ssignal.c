@@ -46,15 +46,16 @@
 #define TIMER		int
 #endif
 
-/* Whom a signal is for. raise() and SIGPIPE mean the caller, and one may pend for each. */
+/* Whom a signal is for. raise() and SIGPIPE mean the caller. */
 enum whom { THREAD, PROCESS };
 
 struct sim_signals {
 	struct sigaction g_actions[MOST + 1];
-	sigset_t         g_mask, g_pending[2];	/* by whom */
+	sigset_t         g_mask;
+	struct sim_pending *g_pending;
 	int              g_watches[MOST + 1];	/* usignal_watch() */
 	unsigned         g_came[MOST + 1];	/* signals that came, and were not taken */
-	bool             g_is_pending;		/* some may be */
+	bool             g_is_pending;		/* some may have to be delivered */
 	/* ITIMER_REAL. */
 	utime_ns         g_alarm;		/* when it is due; 0: not set */
 	utime_ns         g_interval;
@@ -77,8 +78,6 @@ static struct sim_signals *signals_of(struct sim_boot *b)
 		return b->b_signals;
 	b->b_signals = sim_alloc(sizeof *b->b_signals);
 	sigemptyset(&b->b_signals->g_mask);
-	sigemptyset(&b->b_signals->g_pending[THREAD]);
-	sigemptyset(&b->b_signals->g_pending[PROCESS]);
 	for (i = 1; i <= MOST; i++)
 		b->b_signals->g_actions[i].sa_handler = ignored[i] ? SIG_IGN :
 			SIG_DFL;
@@ -113,36 +112,19 @@ static void end_by(struct sim_boot *b, int signo)
 	sim_end(b, 128 + signo);
 }
 
-static int deliver(struct sim_boot *b, int signo);
-
-static bool is_pending(const struct sim_signals *s, int signo)
-{
-	return sigismember(&s->g_pending[THREAD], signo) ||
-		sigismember(&s->g_pending[PROCESS], signo);
-}
-
-/* Takes out a pending signal, one of two if both pend. */
-static void pending_take(struct sim_signals *s, int signo)
-{
-	enum whom whom = sigismember(&s->g_pending[THREAD], signo) ? THREAD : PROCESS;
-
-	sigdelset(&s->g_pending[whom], signo);
-}
+static int deliver(struct sim_boot *b, const siginfo_t *info);
 
 /* Does what sim_signals_handle() says. The first handler decides. */
 static int deliver_pending(struct sim_boot *b)
 {
 	struct sim_signals *s = signals_of(b);
-	int i, rc = 0, first = 0;
+	int rc, first = 0;
+	siginfo_t info;
 
 	s->g_is_pending = false;
-	for (i = 1; i <= MOST; i++) {
-		while (is_pending(s, i) && !sigismember(&s->g_mask, i)) {
-			pending_take(s, i);
-			rc = deliver(b, i);
-			first = first == 0 ? rc : first;
-		}
-		s->g_is_pending |= is_pending(s, i);
+	while (sim_pending_take(&s->g_pending, &s->g_mask, false, &info)) {
+		rc = deliver(b, &info);
+		first = first == 0 ? rc : first;
 	}
 	return first;
 }
@@ -152,48 +134,57 @@ int sim_signals_handle(struct sim_boot *b)
 	return b->b_signals->g_is_pending ? deliver_pending(b) : 0;
 }
 
-static void pend(struct sim_signals *s, int signo, enum whom whom)
+static void pend(struct sim_signals *s, const siginfo_t *info, enum whom whom)
 {
-	sigaddset(&s->g_pending[whom], signo);
+	sim_pending_add(&s->g_pending, info, whom == PROCESS);
 	s->g_is_pending = true;
 }
 
-static void handle(struct sim_boot *b, int signo, const struct sigaction *a)
+/*
+ * Linux puts the handlers of all signals that may be delivered on the stack, and the
+ * last of them runs first: those that pend run before this.
+ */
+static void handle(struct sim_boot *b, siginfo_t *info, const struct sigaction *a)
 {
 	struct sim_signals *s = signals_of(b);
 	sigset_t before = s->g_mask;
-	siginfo_t info = { .si_signo = signo, .si_code = SI_USER };
+	int signo = info->si_signo;
 
 	if (a->sa_flags & (int)SA_RESETHAND)
 		s->g_actions[signo].sa_handler = SIG_DFL;
 	sigorset(&s->g_mask, &before, &a->sa_mask);
 	if (!(a->sa_flags & SA_NODEFER))
 		sigaddset(&s->g_mask, signo);
+	(void)deliver_pending(b);
 	if (a->sa_flags & SA_SIGINFO)
-		a->sa_sigaction(signo, &info, NULL);
+		a->sa_sigaction(signo, info, NULL);
 	else
 		a->sa_handler(signo);
 	s->g_mask = before;
-	deliver_pending(b);
+	(void)deliver_pending(b);
 }
 
-static int deliver(struct sim_boot *b, int signo)
+static int deliver(struct sim_boot *b, const siginfo_t *info)
 {
-	const struct sigaction a = signals_of(b)->g_actions[signo];
+	const struct sigaction a = signals_of(b)->g_actions[info->si_signo];
+	siginfo_t own = *info;		/* a handler may change it */
 
 	if (a.sa_handler == SIG_DFL)
-		end_by(b, signo);
+		end_by(b, info->si_signo);
 	if (a.sa_handler == SIG_DFL || a.sa_handler == SIG_IGN)
 		return 0;
-	handle(b, signo, &a);
+	handle(b, &own, &a);
 	return a.sa_flags & SA_RESTART ? -ERESTART : -EINTR;
 }
 
 /* Lets the first thread run the action if it waits and the host is meant; else the caller. */
-static void signal_send(struct sim_boot *b, int signo, enum whom whom)
+static void signal_send(struct sim_boot *b, int signo, int code, enum whom whom)
 {
 	struct sim_signals *s = signals_of(b);
+	siginfo_t info = { .si_signo = signo, .si_code = code };
 
+	if (code != SI_KERNEL)
+		info.si_pid = sim_pid(b);
 	if (s->g_watches[signo] == 0 && !sigismember(&s->g_mask, signo) &&
 	    s->g_actions[signo].sa_handler == SIG_IGN)
 		return;
@@ -202,19 +193,19 @@ static void signal_send(struct sim_boot *b, int signo, enum whom whom)
 		s->g_came[signo]++;
 		sim_wake(b);
 	} else if (sigismember(&s->g_mask, signo)) {
-		pend(s, signo, whom);
+		pend(s, &info, whom);
 		sim_wake(b);
 	} else if (whom == PROCESS && s->g_actions[signo].sa_handler != SIG_DFL &&
 		   sim_interrupt(b)) {
-		pend(s, signo, whom);
+		pend(s, &info, whom);
 	} else {
-		(void)deliver(b, signo);
+		(void)deliver(b, &info);
 	}
 }
 
 void sim_signal(struct sim_boot *b, int signo)
 {
-	signal_send(b, signo, THREAD);
+	signal_send(b, signo, SI_USER, THREAD);
 }
 
 /* Signals that are watched: usignal.h. */
@@ -296,7 +287,7 @@ NAME(int, sigaction, (int signo, const struct sigaction *a, struct sigaction *ol
 			ignored[signo] = a->sa_handler == SIG_IGN;
 		return rc;
 	}
-	if (!is_signal(signo) ||
+	if (!is_signal(signo) || signo == 32 || signo == 33 ||	/* libc's own */
 	    (a != NULL && (signo == SIGKILL || signo == SIGSTOP)))
 		return (int)answer(-EINVAL);
 	s = signals_of(b);
@@ -306,8 +297,7 @@ NAME(int, sigaction, (int signo, const struct sigaction *a, struct sigaction *ol
 		return 0;
 	s->g_actions[signo] = *a;
 	if (a->sa_handler == SIG_IGN || (a->sa_handler == SIG_DFL && is_harmless(signo)))
-		while (is_pending(s, signo))
-			pending_take(s, signo);
+		sim_pending_drop(&s->g_pending, signo);
 	return 0;
 }
 
@@ -410,7 +400,7 @@ NAME(int, sigpending, (sigset_t *set))
 	if (b == NULL)
 		return sigpending(set);
 	s = signals_of(b);
-	sigorset(set, &s->g_pending[THREAD], &s->g_pending[PROCESS]);
+	sim_pending_set(s->g_pending, set);
 	return 0;
 }
 
@@ -429,7 +419,7 @@ NAME(int, kill, (pid_t pid, int signo))
 	if (pid != own && pid != 0 && pid != -own)
 		return (int)answer(pid == 1 ? -EPERM : -ESRCH);
 	if (signo != 0)
-		signal_send(b, signo, PROCESS);
+		signal_send(b, signo, SI_USER, PROCESS);
 	return 0;
 }
 
@@ -448,46 +438,36 @@ NAME(int, raise, (int signo))
 		return raise(signo);
 	if (!is_signal(signo))
 		return (int)answer(-EINVAL);
-	sim_signal(b, signo);
+	signal_send(b, signo, SI_TKILL, THREAD);
 	return 0;
 }
 
 /* Waits for signals. */
 
-/* Takes a pending signal of a set; 0: there is none. */
-static int take(struct sim_boot *b, const sigset_t *set)
+/* Takes a pending signal of a set. Returns it, or -errno. */
+static int wait_by(struct sim_boot *b, const sigset_t *set, siginfo_t *info, utime_ns until)
 {
 	struct sim_signals *s = signals_of(b);
-	int i;
+	int rc = 0;
 
-	for (i = 1; i <= MOST; i++)
-		if (sigismember(set, i) == 1 && is_pending(s, i)) {
-			pending_take(s, i);
-			return i;
-		}
-	return 0;
-}
-
-/* Returns a signal, or -errno. */
-static int wait_by(struct sim_boot *b, const sigset_t *set, utime_ns until)
-{
-	int signo, rc = 0;
-
-	while ((signo = take(b, set)) == 0 && rc == 0)
+	while (!sim_pending_take(&s->g_pending, set, true, info)) {
 		rc = until <= sim_now() ? -ETIMEDOUT : sim_wait(b, NULL, until);
-	return signo != 0 ? signo : rc == -ETIMEDOUT ? -EAGAIN :
-		rc == -ERESTART ? -EINTR : rc;
+		if (rc != 0)
+			return rc == -ETIMEDOUT ? -EAGAIN : rc == -ERESTART ? -EINTR : rc;
+	}
+	return info->si_signo;
 }
 
 NAME(int, sigwait, (const sigset_t *set, int *signo))
 {
 	struct sim_boot *b = enter_point();
+	siginfo_t info;
 	int rc;
 
 	if (b == NULL)
 		return sigwait(set, signo);
 	do
-		rc = wait_by(b, set, UNEVER);
+		rc = wait_by(b, set, &info, UNEVER);
 	while (rc == -EINTR);
 	point_end(rc);
 	if (rc > 0)
@@ -499,14 +479,19 @@ NAME(int, sigtimedwait, (const sigset_t *set, siginfo_t *info,
 			 const struct timespec *t))
 {
 	struct sim_boot *b = enter_point();
+	siginfo_t own = { .si_code = 0 };
 	int rc;
 
 	if (b == NULL)
 		return sigtimedwait(set, info, t);
-	rc = wait_by(b, set, t == NULL ? UNEVER :
+	if (t != NULL && (t->tv_sec < 0 || t->tv_nsec < 0 || t->tv_nsec >= UTIME_S))
+		return (int)pointed(-EINVAL);
+	rc = wait_by(b, set, &own, t == NULL ? UNEVER :
 		     sim_after(b->b_host, sim_ns_of(t)));
+	if (own.si_code == SI_TKILL)	/* so does libc */
+		own.si_code = SI_USER;
 	if (rc > 0 && info != NULL)
-		*info = (siginfo_t) { .si_signo = rc, .si_code = SI_USER };
+		*info = own;
 	return (int)pointed(rc);
 }
 
@@ -557,7 +542,7 @@ struct alarm {
 
 static void alarm_raise(void *boot)
 {
-	signal_send(boot, SIGALRM, PROCESS);
+	signal_send(boot, SIGALRM, SI_KERNEL, PROCESS);
 }
 
 static void alarm_arm(struct sim_boot *b, utime_ns at);
@@ -628,10 +613,12 @@ static utime_ns length_of(const struct timeval *t)
 		sim_ns_of_timeval(t);
 }
 
-static void check_timer(const char *call, int which)
+/* Returns 0, or -EINVAL: there is no such timer. */
+static int check_timer(const char *call, int which)
 {
-	if (which != ITIMER_REAL)
+	if (which == ITIMER_VIRTUAL || which == ITIMER_PROF)
 		usim_fail("%s(%d) is not simulated", call, which);
+	return which == ITIMER_REAL ? 0 : -EINVAL;
 }
 
 static void timer_put(struct sim_boot *b, struct itimerval *to)
@@ -646,7 +633,8 @@ NAME(int, getitimer, (TIMER which, struct itimerval *to))
 
 	if (b == NULL)
 		return getitimer(which, to);
-	check_timer("getitimer", which);
+	if (check_timer("getitimer", which) != 0 || to == NULL)
+		return (int)answer(to == NULL ? -EFAULT : -EINVAL);
 	timer_put(b, to);
 	return 0;
 }
@@ -658,7 +646,8 @@ NAME(int, setitimer, (TIMER which, const struct itimerval *by, struct itimerval 
 
 	if (b == NULL)
 		return setitimer(which, by, old);
-	check_timer("setitimer", which);
+	if (check_timer("setitimer", which) != 0)
+		return (int)answer(-EINVAL);
 	ns = length_of(&by->it_value);
 	interval = length_of(&by->it_interval);
 	if (ns < 0 || interval < 0)

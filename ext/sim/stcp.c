@@ -119,6 +119,8 @@ ssize_t sim_tcp_read(struct sim_file *f, void *buf, size_t size, int flags)
 
 	if (k->k_state == LISTENING)
 		return -ENOTCONN;
+	if (buf == NULL && size > 0 && k->k_in.y_size > 0 && !(flags & MSG_TRUNC))
+		return -EFAULT;
 	nr = (ssize_t)sim_bytes_get(&k->k_in, flags & MSG_TRUNC ? NULL : buf, size,
 				    flags & MSG_PEEK);
 	if (nr > 0 && !(flags & MSG_PEEK) && k->k_state == CONNECTED && !k->k_fin)
@@ -158,6 +160,8 @@ ssize_t sim_tcp_write(struct sim_file *f, const void *buf, size_t size)
 	k->k_full |= room < size;
 	if (room == 0)
 		return -EAGAIN;
+	if (buf == NULL)
+		return -EFAULT;
 	size = size < room ? size : room;
 	g->g_bytes += size;
 	if (g->g_bytes > FAR)

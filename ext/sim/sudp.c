@@ -11,7 +11,6 @@
 #include "snet.h"
 
 #define DATAGRAM_MOST	65507
-#define DATAGRAM_ROOM	212992	/* bytes that a socket holds */
 
 static void datagram_refused(void *datagram)
 {
@@ -33,6 +32,12 @@ static bool is_for(const struct end *k, const struct datagram *j)
 					 k->k_peer.a_ip == j->j_from.a_ip);
 }
 
+static size_t receive_room(const struct end *k)
+{
+	return k->k_file.f_receive_size != 0 ? (size_t)k->k_file.f_receive_size :
+		DATAGRAM_ROOM;
+}
+
 static void datagram_arrive(void *datagram)
 {
 	struct datagram *j = datagram;
@@ -52,7 +57,7 @@ static void datagram_arrive(void *datagram)
 		sim_at(sim_arrival(to, j->j_sender, 0), datagram_refused, j);
 		return;
 	}
-	if (k->k_held + j->j_size > DATAGRAM_ROOM) {
+	if (k->k_held + j->j_size > receive_room(k)) {
 		free(j);
 		return;
 	}
@@ -91,6 +96,7 @@ static void datagram_send(struct end *k, struct address to, struct sim_host *h,
 	}
 	if (from != h)
 		sim_sent(from);
+	sim_changed(&k->k_file, POLLOUT);	/* it has left, so there is room */
 	sim_step(from, AT_SEND);
 }
 
@@ -110,10 +116,10 @@ ssize_t sim_udp_send(struct sim_file *f, const void *buf, size_t size,
 		return a == NULL ? -EDESTADDRREQ : -EINVAL;
 	if (size > DATAGRAM_MOST)
 		return -EMSGSIZE;
-	if (k->k_no_write)
-		return -EPIPE;
 	if (k->k_error != 0)
 		return sim_take_error(&k->k_error);
+	if (k->k_no_write)
+		return -EPIPE;
 	to = sim_host_at(f->f_boot->b_host, at.a_ip);
 	if (to == NULL)
 		return -ENETUNREACH;
@@ -121,8 +127,8 @@ ssize_t sim_udp_send(struct sim_file *f, const void *buf, size_t size,
 		at.a_ip = INADDR_LOOPBACK;
 	if (!k->k_bound)
 		rc = sim_bind_to(k, (struct address) { INADDR_ANY, 0 });
-	if (rc != 0)
-		return rc;
+	if (rc != 0 || (buf == NULL && size > 0))
+		return rc != 0 ? rc : -EFAULT;
 	datagram_send(k, at, to, buf, size);
 	return (ssize_t)size;
 }
@@ -136,20 +142,21 @@ ssize_t sim_udp_receive(struct sim_file *f, void *buf, size_t size, int flags,
 
 	if (k->k_error != 0)
 		return sim_take_error(&k->k_error);
-	if (j == NULL)
-		return k->k_no_read ? 0 : -EAGAIN;
+	if (j == NULL)		/* Linux sees the shutdown only where it would wait */
+		return k->k_no_read && !(f->f_flags & O_NONBLOCK ||
+					 flags & MSG_DONTWAIT) ? sim_no_address(n) : -EAGAIN;
 	nr = (ssize_t)(size < j->j_size ? size : j->j_size);
-	if (nr > 0)
+	if (nr > 0 && buf != NULL)
 		memcpy(buf, j->j_data, (size_t)nr);
 	if (flags & MSG_TRUNC)
 		nr = (ssize_t)j->j_size;
 	sim_address_put(j->j_from, a, n);
 	if (flags & MSG_PEEK)
-		return nr;
+		return nr > 0 && buf == NULL ? -EFAULT : nr;
 	k->k_first = j->j_next;
 	k->k_held -= j->j_size;
 	free(j);
-	return nr;
+	return nr > 0 && buf == NULL ? -EFAULT : nr;
 }
 
 static ssize_t datagram_read(struct sim_file *f, void *buf, size_t size, int flags)
@@ -166,7 +173,7 @@ static int datagram_poll(struct sim_file *f)
 {
 	struct end *k = (struct end *)f;
 
-	return POLLOUT | POLLWRNORM |
+	return POLLOUT | POLLWRNORM | POLLWRBAND |
 		(k->k_first != NULL ? POLLIN | POLLRDNORM : 0) |
 		(k->k_error != 0 ? POLLERR : 0) |
 		(k->k_no_read ? POLLIN | POLLRDNORM | POLLRDHUP : 0) |

@@ -38,7 +38,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-#define SEND_ROOM	212992	/* bytes that a socket may have sent, unread */
+#define ROOM		212992	/* bytes that a socket may have sent, unread */
 #define PACKET_COST	768	/* of a packet, in that room */
 #define PACKETS		10	/* datagrams that wait for a socket */
 #define NAME_START	((socklen_t)offsetof(struct sockaddr_un, sun_path))
@@ -80,7 +80,8 @@ struct local {
 	int             u_queued, u_backlog;
 	bool            u_is_accepted;	/* its name is the listener's */
 	bool            u_no_new;	/* u_unlisten() */
-	struct linger   u_linger;	/* SO_LINGER, which has no effect */
+	struct linger   u_linger;	/* SO_LINGER and these have no effect */
+	bool            u_keep, u_reuse;
 };
 
 static const struct sim_file_ops stream_ops, datagram_ops;
@@ -158,9 +159,10 @@ static int name_get(const struct sockaddr *a, socklen_t n, struct name *to)
 
 static void name_put(const struct name *from, struct sockaddr *a, socklen_t *n)
 {
-	if (a == NULL || n == NULL)
+	if (n == NULL)
 		return;
-	memcpy(a, &from->n_address, *n < from->n_size ? *n : from->n_size);
+	if (a != NULL)
+		memcpy(a, &from->n_address, *n < from->n_size ? *n : from->n_size);
 	*n = from->n_size;
 }
 
@@ -265,9 +267,14 @@ static int local_peer(struct sim_file *f, struct sockaddr *a, socklen_t *n)
 
 /* Packets. */
 
+static size_t send_room(const struct local *u)
+{
+	return u->u_file.f_send_size != 0 ? (size_t)u->u_file.f_send_size : ROOM;
+}
+
 static bool has_room(const struct local *u)
 {
-	return u->u_held * 4 <= SEND_ROOM;
+	return u->u_held * 4 <= send_room(u);
 }
 
 static void packet_free(struct packet *q)
@@ -390,8 +397,17 @@ static int local_connect(struct sim_file *f, const struct sockaddr *a, socklen_t
 {
 	struct local *u = local_of(f), *to = NULL;
 	struct name name;
-	int rc = name_get(a, n, &name);
+	int rc;
 
+	if (n < NAME_START)
+		return -EINVAL;
+	if (a->sa_family == AF_UNSPEC && !connects(u)) {
+		forget(u);
+		u->u_peer = NULL;
+		u->u_was = false;
+		return 0;
+	}
+	rc = name_get(a, n, &name);
 	if (rc == 0)
 		rc = find(f->f_boot, &name, u->u_type, &to);
 	if (rc != 0)
@@ -459,7 +475,7 @@ static void packet_put(struct local *u, struct local *to, const void *data,
 static ssize_t send_stream(struct local *u, const void *buf, size_t size,
 			   bool addressed, const struct sim_rights *rights)
 {
-	size_t room = u->u_held < SEND_ROOM ? SEND_ROOM - u->u_held : 0;
+	size_t room = u->u_held < send_room(u) ? send_room(u) - u->u_held : 0;
 
 	if (addressed)
 		return u->u_state == CONNECTED ? -EISCONN : -EOPNOTSUPP;
@@ -471,6 +487,8 @@ static ssize_t send_stream(struct local *u, const void *buf, size_t size,
 		return 0;
 	if (room <= PACKET_COST)
 		return -EAGAIN;
+	if (buf == NULL)
+		return -EFAULT;
 	room -= PACKET_COST;
 	size = size < room ? size : room;
 	packet_put(u, u->u_peer, buf, size, rights);
@@ -484,27 +502,29 @@ static ssize_t send_packet(struct local *u, const void *buf, size_t size,
 		return sim_take_error(&u->u_error);
 	if (u->u_state != CONNECTED)
 		return -ENOTCONN;
-	if (size > SEND_ROOM - 32)
+	if (size > send_room(u) - 32)
 		return -EMSGSIZE;
 	if (u->u_no_write || u->u_peer == NULL)
 		return -EPIPE;
-	if (u->u_held >= SEND_ROOM)
+	if (u->u_held >= send_room(u))
 		return -EAGAIN;
+	if (buf == NULL && size > 0)
+		return -EFAULT;
 	packet_put(u, u->u_peer, buf, size, rights);
 	return (ssize_t)size;
 }
 
 /* What fails before a datagram's receiver is looked for. */
-static int send_check(struct local *u, size_t size)
+static int send_check(struct local *u, const void *buf, size_t size)
 {
-	if (size > SEND_ROOM - 32)
+	if (size > send_room(u) - 32)
 		return -EMSGSIZE;
 	if (u->u_error != 0)
 		return sim_take_error(&u->u_error);
 	if (u->u_no_write)
 		return -EPIPE;
-	u->u_refused = u->u_held >= SEND_ROOM;
-	return u->u_refused ? -EAGAIN : 0;
+	u->u_refused = u->u_held >= send_room(u);
+	return u->u_refused ? -EAGAIN : buf == NULL && size > 0 ? -EFAULT : 0;
 }
 
 static ssize_t send_datagram(struct local *u, struct local *to, const void *buf,
@@ -538,7 +558,7 @@ ssize_t sim_unix_send(struct sim_file *f, const void *buf, size_t size,
 	if (addressed)
 		rc = name_get(a, n, &name);
 	if (rc == 0)
-		rc = send_check(u, size);
+		rc = send_check(u, buf, size);
 	if (rc != 0)
 		return rc;
 	if (addressed) {
@@ -607,16 +627,18 @@ static ssize_t receive_datagram(struct local *u, void *buf, size_t size, int fla
 				struct sim_rights *rights)
 {
 	struct packet *q = u->u_first;
-	bool peek = flags & MSG_PEEK;
+	bool peek = flags & MSG_PEEK, is_lost;
 	size_t nr;
 
 	if (q == NULL && connects(u))
-		return u->u_no_read ? 0 : -EAGAIN;
+		return u->u_no_read ? sim_no_address(n) : -EAGAIN;
 	if (q == NULL)
 		return u->u_no_read && !(u->u_file.f_flags & O_NONBLOCK ||
-					 flags & MSG_DONTWAIT) ? 0 : -EAGAIN;
+					 flags & MSG_DONTWAIT) ? sim_no_address(n) :
+			-EAGAIN;
 	nr = size < q->q_size ? size : q->q_size;
-	if (nr > 0)
+	is_lost = nr > 0 && buf == NULL;
+	if (nr > 0 && buf != NULL)
 		memcpy(buf, q->q_data, nr);
 	if (flags & MSG_TRUNC)
 		nr = q->q_size;
@@ -627,7 +649,7 @@ static ssize_t receive_datagram(struct local *u, void *buf, size_t size, int fla
 		*n = 0;
 	if (!peek)
 		packet_end(u);
-	return (ssize_t)nr;
+	return is_lost ? -EFAULT : (ssize_t)nr;
 }
 
 ssize_t sim_unix_receive(struct sim_file *f, void *buf, size_t size, int flags,
@@ -643,6 +665,8 @@ ssize_t sim_unix_receive(struct sim_file *f, void *buf, size_t size, int flags,
 			receive_datagram(u, buf, size, flags, a, n, rights);
 	if (n != NULL)
 		*n = 0;
+	if (u->u_first != NULL && buf == NULL && size > 0)
+		return -EFAULT;
 	if (u->u_first != NULL)
 		return receive_stream(u, buf, size, flags, rights);
 	if (u->u_error != 0)
@@ -748,6 +772,10 @@ static int local_option(struct sim_file *f, int level, int name,
 	rc = sim_option_common(f, level, name, value, n);
 	if (rc > 0)
 		usim_fail("setsockopt(%d, %d) is not simulated", level, name);
+	if (rc == 0 && name == SO_KEEPALIVE)
+		local_of(f)->u_keep = *(const int *)value != 0;
+	else if (rc == 0 && name == SO_REUSEADDR)
+		local_of(f)->u_reuse = *(const int *)value != 0;
 	return rc;
 }
 
@@ -765,8 +793,12 @@ static int local_option_get(struct sim_file *f, int level, int name,
 	case SO_TYPE:		result = u->u_type;			break;
 	case SO_ACCEPTCONN:	result = u->u_state == LISTENING;	break;
 	case SO_DOMAIN:		result = AF_UNIX;			break;
-	case SO_SNDBUF:
-	case SO_RCVBUF:		result = SEND_ROOM;			break;
+	case SO_PROTOCOL:	result = 0;				break;
+	case SO_KEEPALIVE:	result = u->u_keep;			break;
+	case SO_REUSEADDR:	result = u->u_reuse;			break;
+	case SO_SNDBUF:		result = (int)send_room(u);		break;
+	case SO_RCVBUF:		result = f->f_receive_size != 0 ?
+					f->f_receive_size : ROOM;	break;
 	default:
 		usim_fail("getsockopt(%d, %d) is not simulated", level, name);
 	}

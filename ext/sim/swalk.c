@@ -8,7 +8,8 @@
 
 #include "sdisk.h"
 
-#define LEFT_ROOM	4096	/* of a path that a call is given */
+#define CALL_ROOM	4096	/* of a path that a call is given */
+#define LEFT_ROOM	(SIM_PATH + CALL_ROOM)
 #define LINKS		40	/* in a path */
 
 struct walk {
@@ -34,7 +35,7 @@ static int go_down(struct walk *k, size_t part)
 	size_t nr = strlen(k->k_to);
 
 	nr -= nr == 1;				/* the root */
-	if (nr + part + 2 > PATH_ROOM)
+	if (part > SIM_PART || nr + part + 2 > PATH_ROOM)
 		return -ENAMETOOLONG;
 	k->k_to[nr++] = '/';
 	memcpy(k->k_to + nr, k->k_at, part);
@@ -75,9 +76,20 @@ static int step(struct walk *k, size_t part)
 	k->k_at += part;
 	y = rc == 0 ? sim_entry_of(k->k_disk->d_seen, k->k_to) : NULL;
 	if (y != NULL && y->y_inode->i_target != NULL &&
-	    (k->k_at[0] != 0 || k->k_how & FOLLOW))
+	    (k->k_at[k->k_how & STAYS ? strspn(k->k_at, "/") : 0] != 0 ||
+	     k->k_how & FOLLOW))
 		rc = go_through(k, y->y_inode->i_target);
 	return rc;
+}
+
+/* Returns the error of a path as a string, or 0. */
+int sim_path_check(const char *path)
+{
+	if (path == NULL || *path == 0)
+		return path == NULL ? -EFAULT : -ENOENT;
+	/* With two slashes it may be a path from a folder: path_at() in snfile.c. */
+	return strlen(path) < (strncmp(path, "//", 2) == 0 ? LEFT_ROOM : CALL_ROOM) ? 0 :
+		-ENAMETOOLONG;
 }
 
 /* Finds what a path names, from a folder: *y, or NULL. 0 or an error. */
@@ -85,13 +97,14 @@ int sim_walk(struct sim_disk *d, const char *start, const char *path, int how,
 	     char to[PATH_ROOM], struct entry **y)
 {
 	struct walk k = { .k_disk = d, .k_start = start, .k_how = how, .k_to = to };
-	bool ends = false;
+	bool ends = false, is_name = false;
 	size_t part;
 	int rc;
 
 	*y = NULL;
-	if (*path == 0 || strlen(path) >= LEFT_ROOM)
-		return *path == 0 ? -ENOENT : -ENAMETOOLONG;
+	rc = sim_path_check(path);
+	if (rc != 0)
+		return rc;
 	if (*path == '/' && how & BENEATH)
 		return -EXDEV;
 	strcpy(k.k_left, path);
@@ -103,28 +116,75 @@ int sim_walk(struct sim_disk *d, const char *start, const char *path, int how,
 		part = strcspn(k.k_at, "/");
 		if (part == 0)
 			break;
+		is_name = part > 2 || memcmp(k.k_at, "..", part) != 0;
 		rc = step(&k, part);
 		if (rc != 0)
 			return rc;
 	}
 	*y = sim_entry_of(d->d_seen, to);
+	if (ends && is_name && how & CREATES)
+		return -EISDIR;
 	if (!ends || how & MAY_END)
 		return 0;
 	return *y == NULL ? -ENOENT : (*y)->y_inode->i_is_dir ? 0 : -ENOTDIR;
 }
 
-/* Finds what a call names, without following a last link: *y, or NULL. */
+/* Returns the last part of a path, and how long it is without slashes. */
+static const char *last_part(const char *path, size_t *size)
+{
+	const char *end = path + strlen(path), *start;
+
+	while (end > path && end[-1] == '/')
+		end--;
+	for (start = end; start > path && start[-1] != '/'; start--)
+		;
+	*size = (size_t)(end - start);
+	return start;
+}
+
+/* Says what the last part is: a name, or a way. */
+enum last sim_last_part(const char *path)
+{
+	size_t size;
+	const char *part = last_part(path, &size);
+
+	if (size == 0)
+		return LAST_ROOT;
+	if (size > 2 || part[0] != '.')
+		return LAST_NAME;
+	return size == 1 ? LAST_DOT : part[1] == '.' ? LAST_UP : LAST_NAME;
+}
+
+/* Returns the error of a path before its last part is looked at, or 0. */
+int sim_parent_check(struct sim_boot *b, const char *path)
+{
+	char parent[LEFT_ROOM], to[PATH_ROOM];
+	struct entry *y;
+	size_t size;
+	int rc = sim_path_check(path);
+
+	if (rc != 0)
+		return rc;
+	size = (size_t)(last_part(path, &size) - path);
+	if (size == 0)
+		return 0;
+	memcpy(parent, path, size);
+	parent[size] = 0;
+	return sim_target_find(b, parent, to, &y);
+}
+
+/* Finds what a call makes or removes, never through a last link: *y, or NULL. */
 int sim_look(struct sim_boot *b, const char *path, char to[PATH_ROOM],
 	     struct entry **y)
 {
-	return sim_walk(b->b_host->h_disk, b->b_folder, path, 0, to, y);
+	return sim_walk(b->b_host->h_disk, b->b_folder, path, STAYS, to, y);
 }
 
-/* Does the same. -ENOENT: there is no such entry. */
+/* Finds what a call asks for, through a last link only if a slash follows. */
 int sim_entry_find(struct sim_boot *b, const char *path, char to[PATH_ROOM],
 		   struct entry **y)
 {
-	int rc = sim_look(b, path, to, y);
+	int rc = sim_walk(b->b_host->h_disk, b->b_folder, path, 0, to, y);
 
 	return rc == 0 && *y == NULL ? -ENOENT : rc;
 }

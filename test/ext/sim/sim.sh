@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # sim.sh: the simulated network of ext/sim/. It answers as Linux does, by random
-# scripts (test/ext/sim/truth.c); a crash leaves what the model of sdisk.c allows, and
-# all of it (disk.c); time, threads and faults are as usim.h says (world.c); each
-# kind of fault, alone, does what it should (faults.c); calls that wait do what Linux
-# does (block.c), and those of lib/io/ and ext/posix/ what they say (surface.c); and histories are
-# judged as all orders say (history.c). Libraries of others run unmodified:
+# scripts (test/ext/sim/truth.c), also to odd flags and arguments (odd.c); a crash
+# leaves what the model of sdisk.c allows, and all of it (disk.c); time, threads and
+# faults are as usim.h says (world.c); each kind of fault, alone, does what it should
+# (faults.c); calls that wait do what Linux does (block.c), and so do signals that
+# interrupt them (interrupt.c); calls of lib/io/ and ext/posix/ do what they say
+# (surface.c); histories are judged as all orders say (history.c). Libraries of others
+# run unmodified:
 # libhiredis (redis.c), libevent (evhttp.c), libcurl (curl.c), libpq (pq.c); and so
 # does the server of examples/httpd, among hostile clients (httpd.c). Runs repeat:
 # hashes of 20 seeds of the examples are those of test/ext/sim/*.hashes. Their planted
@@ -31,10 +33,10 @@ cd "$(dirname "$0")/../../.." || exit 1
 ulimit -c 0
 cc=${CC:-cc}
 examples='ledger tickets device raft'
-scripts=25 seeds=150 some= full= soak= archives= libraries=
+scripts=25 odds=100 seeds=150 some= full= soak= archives= libraries=
 case ${1:-} in
---some)	scripts=10 some=1 ;;
---full)	scripts=100 seeds=600 full=1 ;;
+--some)	scripts=10 odds=40 some=1 ;;
+--full)	scripts=100 odds=2000 seeds=600 full=1 ;;
 --soak)	soak=1 ;;
 esac
 # Compiles files with the library's sources, or the simulator's, in a folder.
@@ -105,6 +107,42 @@ truth() {
 	judge $? 'a script says nothing' "$dir/real"
 }
 
+# Scripts of odd arguments. What is refused by its name ends a script, so the lines
+# before are compared.
+same_odds() { # KIND, seed
+	rm -rf "$dir/files" && mkdir "$dir/files" &&
+		(cd "$dir/files" && ../odd $2 80) >"$dir/real"
+	[ $? != 77 ] || return 77
+	CALLS=80 "$dir/$1/odd" --seed $2 >"$dir/all" 2>&1
+	grep -vE '^ *[0-9]+\.[0-9]{6}  |^seed ' "$dir/all" >"$dir/simulated"
+	if grep -q '^seed .* FAILED: .* is not simulated' "$dir/all"; then
+		head -n "$(wc -l <"$dir/simulated")" "$dir/real" >"$dir/part"
+		mv "$dir/part" "$dir/real"
+		refused=$((refused + 1))
+	fi
+	diff "$dir/real" "$dir/simulated" >"$dir/differs"
+}
+
+odd() {
+	try 'odd for this machine' $cc -O1 -Wall -Wextra -Werror $CFLAGS \
+		test/ext/sim/odd.c -o "$dir/odd" &&
+		try 'odd for a host' program plain '-O1 -DSIMULATED' $cc \
+			test/ext/sim/odd.c odd || return
+	seed=1 refused=0
+	while [ $seed -le $odds ]; do
+		same_odds plain $seed || same_odds plain $seed
+		case $? in
+		0)	seed=$((seed + 1)) ;;
+		77)	skip 'no devices can be made'; return ;;
+		*)	break ;;
+		esac
+	done
+	[ $seed -gt $odds ]
+	judge $? "odd script $seed differs from Linux" "$dir/differs"
+	[ $refused -le $((odds / 10)) ] && [ "$(wc -l <"$dir/real")" -gt 60 ]
+	judge $? "odd scripts that are refused: $refused of $odds" "$dir/all"
+}
+
 # Calls that wait. On a busy machine the other end acts later.
 waiting() {
 	archives="@ext/posix/pthread.flags $dir/plain/posix.a"
@@ -113,10 +151,28 @@ waiting() {
 		try 'block for a host' program plain '-O1 -DSIMULATED' $cc \
 			test/ext/sim/block.c block
 	archives=
+	try 'interrupt for this machine' $cc -O1 -Wall -Wextra -Werror $CFLAGS \
+		test/ext/sim/interrupt.c -o "$dir/interrupt" &&
+		try 'interrupt for a host' program plain '-O1 -DSIMULATED' $cc \
+			test/ext/sim/interrupt.c interrupt &&
+		same_signals plain >"$dir/differs"
+	judge $? 'signals during waits differ from Linux' "$dir/differs"
 	for seed in 3 15 16 ${full:+1 2 4 5 6 7 8 9 10 11}; do
 		same_waits plain $seed >"$dir/differs"
 		judge $? "waits $seed differ from Linux" "$dir/differs"
 	done
+}
+
+same_signals() { # KIND
+	"$dir/$1/interrupt" --seed 1 | grep -vE '^ *[0-9]+\.[0-9]{6}  |^seed ' \
+		>"$dir/simulated"
+	for tick in 25000 100000; do
+		rm -rf "$dir/files" && mkdir "$dir/files" &&
+			(cd "$dir/files" && timeout 60 ../interrupt $tick) >"$dir/real"
+		cmp -s "$dir/real" "$dir/simulated" && return
+	done
+	diff "$dir/real" "$dir/simulated"
+	return 1
 }
 
 same_waits() { # KIND, seed
@@ -497,6 +553,11 @@ tried() { # test
 				same_waits m $seed || return
 			done
 			return ;;
+	interrupt)	same_signals m; return ;;
+	odd)		for seed in $(seq 300); do
+				same_odds m $seed || return
+			done
+			return ;;
 	surface)	"$dir/m/surface" --seeds 5; return ;;
 	faults:*)	FAULT=${1#*:} "$dir/m/faults" --seeds 30; return ;;
 	esac
@@ -526,14 +587,14 @@ mutants() {
 	httpd_mutant serve.c 's/memcpy(c->c_in, c->c_at, c->c_in_nr)/true/'
 	mutant truth swalk.c 's/k->k_how \& BENEATH \&\& strcmp/false \&\& strcmp/'
 	mutant truth swalk.c 's/++k->k_links > LINKS/false/'
-	mutant truth swalk.c 's/(k->k_at\[0\] != 0 || k->k_how \& FOLLOW)/k->k_how \& FOLLOW/'
-	mutant truth spath.c 's/nr += y->y_inode == i;/nr = 1;/'
+	mutant truth swalk.c 's/(k->k_at\[k->k_how.* != 0 ||$/(false ||/'
+	mutant truth spath.c 's/^			nr++;/			nr = 1;/'
 	mutant truth sopen.c 's/(lock == LOCK_EX || m->m_lock == LOCK_EX)/lock == LOCK_EX/'
 	mutant truth snfolder.c 's/r->r_nr = r->r_next = 0/r->r_next = 0/'
 	mutant truth stcp.c 's/k->k_linger.l_onoff \&\& k->k_linger.l_linger == 0/false/'
 	mutant truth scalls.c 's/stream \&\& all == 0 \&\&/all == 0 \&\&/'
 	mutant truth scalls.c 's/!(t->t_flags & MSG_NOSIGNAL))/true)/'
-	mutant truth ssignal.c 's/sigaddset(\&s->g_pending\[whom\], signo);/;/'
+	mutant truth ssignal.c 's/sim_pending_add(\&s->g_pending, info, whom == PROCESS);/;/'
 	mutant truth ssignal.c 's/^	deliver_pending(b);/	;/'
 	mutant truth sunix.c 's/return u->u_no_read ? 0 : -EAGAIN;$/return -EAGAIN;/'
 	mutant block scalls.c 's/MSG_WAITALL \&\& f != NULL \&\& f->f_ops->o_whole/MSG_WAITALL/'
@@ -548,13 +609,16 @@ mutants() {
 	mutant block sflow.c 's/k->k_in.y_size > WINDOW \/ 2)/false)/'
 	mutant surface stcp.c 's/^	sim_acknowledge(k);/	;/'
 	mutant block sunix.c 's/u->u_is_accepted || *$/false ||/'
+	mutant interrupt ssignal.c 's/SIGALRM, SI_KERNEL/SIGALRM, SI_USER/'
+	mutant interrupt scalls.c 's/rc == -ERESTART \&\& end != UNEVER/false/'
+	mutant interrupt sepoll.c 's/return rc == -ERESTART ? -EINTR : rc;/return 0;/'
 	mutant block sopen.c 's/if (before != 0 \&\& before != lock)/if (false)/'
 	mutant truth sflow.c 's/k->k_fin ? EPIPE : ECONNRESET/ECONNRESET/'
 	mutant truth stcp.c 's/k->k_in.y_size > 0)$/k->k_in.y_size > 9999)/'
 	mutant truth stcp.c 's/(no_read && k->k_no_write)/no_read/'
 	mutant truth sflow.c 's/case FIN:/case FIN: k->k_no_write = true;/'
 	mutant truth sfile.c 's/f->f_inputs += bits != POLLOUT/f->f_inputs++/'
-	mutant truth sfile.c 's/t->t_events & EPOLLONESHOT/false/'
+	mutant truth sepoll.c 's/t->t_events & EPOLLONESHOT/false/'
 	mutant truth sfile.c 's/h->h_end + odd <= PAGE/true/'
 	mutant truth sfile.c 's/return was_full \&\& p->i_nr < PAGES/return true/'
 	mutant truth sflow.c 's/if (g->g_bytes > FAR || /if (false \&\& /'
@@ -563,10 +627,40 @@ mutants() {
 	mutant truth sunix.c 's/unread ? ECONNRESET : v->u_error/v->u_error/'
 	mutant truth sunix.c 's/v->u_no_write |= how != SHUT_WR/v->u_no_write |= false/'
 	mutant truth sunix.c '/^static void forget/,/^}/ s/packet_end(u);/break;/'
+	mutant odd sepoll.c 's/down > NESTS ||.*/false;/'
+	mutant odd sepoll.c 's/if (op != EPOLL_CTL_MOD \&\& op != EPOLL_CTL_DEL)$/if (false)/'
+	mutant odd sepoll.c 's/(\*at)->t_events \& ONLY_ONE/false/'
+	mutant odd sfile.c 's/f->f_boot->b_nested > 0/false/'
+	mutant odd sepoll.c 's/if (sim_never_waits(f))/if (false)/'
+	mutant odd snfd.c 's/flags \& ~(O_NONBLOCK | O_CLOEXEC | packets | notes)/false/'
+	mutant odd snfd.c 's/b->b_on_exec\[fd\] ? FD_CLOEXEC : 0/0/'
+	mutant odd snfd.c 's/, command == F_DUPFD_CLOEXEC)/, false)/'
+	mutant odd sfile.c 's/if (nr > SIM_FDS)/if (false)/'
+	mutant odd snames.c 's/return -ESOCKTNOSUPPORT;/return -EPROTONOSUPPORT;/'
+	mutant odd snames.c 's/until <= sim_now() ? 0 :/true ? 7000 :/'
+	mutant odd soption.c 's/size = 2 \* (/size = (/'
+	mutant odd soption.c 's/return -EDOM;/return -EINVAL;/'
+	mutant odd swalk.c 's/part > SIM_PART ||/false ||/'
+	mutant odd swalk.c 's/k->k_how \& STAYS ? strspn/false ? strspn/'
+	mutant odd spath.c 's/replaces ? -EBUSY : -EEXIST/-EBUSY/'
+	mutant odd spath.c 's/mode \& 01777/mode/'
+	mutant odd spath.c 's/d->d_seen, nr = 2;/d->d_seen, nr = 1;/'
+	mutant odd sopen.c 's/if (flags \& SIM_O_PATH)$/if (false)/'
+	mutant odd sopen.c 's/	m->m_file.f_is_path = flags \& SIM_O_PATH;/	;/'
+	mutant odd sopen.c 's/data \&\& (size_t)at >= end/false/'
+	mutant odd sevent.c 's/	if (flags \& ~(TFD_TIMER_ABSTIME.*/	if (/'
+	mutant odd sevent.c 's/(void)size, -ENOSPC;/(ssize_t)size;/'
+	mutant odd snfile.c 's/, flags \& ~AT_REMOVEDIR)/, 0)/'
+	mutant odd scalls.c 's/m->msg_iovlen > 1024/false/'
+	mutant odd ssignal.c 's/!(a->sa_flags \& SA_NODEFER)/true/'
+	mutant odd ssignal.c 's/info.si_pid = sim_pid(b)/info.si_pid = 1/'
+	mutant odd ssignal.c 's/signo, SI_TKILL, THREAD/signo, SI_USER, THREAD/'
+	mutant odd spending.c 's/info->si_signo < QUEUED/true/'
+	mutant odd spending.c 's/p->p_info.si_signo < q->p_info.si_signo/true/'
 	mutant truth sevent.c 's/nr > COUNT_MOST - i->i_count/nr >= COUNT_MOST - i->i_count/'
 	mutant truth sevent.c 's/t->e_ticks = 0;$/;/'
 	mutant truth scalls.c 's/rc > size ? MSG_TRUNC : 0/0/'
-	mutant truth snames.c 's/(POLLIN | POLLHUP | POLLERR)/POLLIN/'
+	mutant truth snames.c 's/(POLLIN | POLLHUP | POLLERR | POLLNVAL)/POLLIN/'
 	mutant truth spath.c 's/i->i_is_socket ? S_IFSOCK :/false ? 0 :/'
 	mutant truth spath.c 's/if (dir && has_entries(d, path))/if (false)/'
 	mutant disk sdisk.c 's/a->a_number < end/a->a_number < end + 9/'
@@ -641,6 +735,7 @@ try 'the simulator compiles' kind plain -O1 $cc || counted
 try 'hooks' objects . -O1 $cc ext/wrap/uwrap.c || counted
 [ -z "$soak" ] || { soaks; counted; }
 truth
+odd
 flags
 hashes plain -O1 $cc
 document

@@ -650,7 +650,7 @@ static int client(void *unused)
 	utime_ns end = 22 * UTIME_S;
 	struct message m;
 	int fd = -1;
-	char why[200];
+	char why[400];
 	uint32_t leader = 1;
 	long op;
 

@@ -14,8 +14,10 @@
  *
  * D1. All that was stored stays.
  * D2. Of the changes of a file that were not stored, each is kept, lost or torn.
- *     Of a torn write each sector of 512 bytes is kept or lost; a sector is
- *     never mixed. A change of length is kept or lost. Where a later write was
+ *     Of a torn write over stored bytes each sector of 512 bytes is kept or lost;
+ *     a sector is never mixed. Behind the stored end, so of an append, a first part
+ *     is kept, or each piece is kept or lost. Its pieces have 1 to 512 bytes, a
+ *     power of two. A change of length is kept or lost. Where a later write was
  *     kept and an earlier lost, a gap has zeros.
  * D3. Of the changes of a folder that were not stored, a first part is kept, and
  *     the others are lost: folders are journals.
@@ -51,7 +53,9 @@
  *	spath.c		calls by path: names, links, modes, stat()
  *	smap.c		files in memory
  *
- * Left out: owners, times, errors of reads and of the sync of a folder.
+ *	sdamage.c	what disks do wrong
+ *
+ * Left out: owners, times, errors of the sync of a folder.
  */
 
 #include "sdisk.h"
@@ -155,18 +159,45 @@ static void change_store(struct inode *i, const struct change *a)
 		sim_content_put(&i->i_stored, a->a_at, a->a_data, a->a_size);
 }
 
-/* Stores each sector of a write, or not. */
+/* Stores the bytes of a write from a place to another. */
+static void change_part(struct inode *i, const struct change *a, size_t at, size_t end)
+{
+	sim_content_put(&i->i_stored, at, a->a_data + (at - a->a_at), end - at);
+}
+
+/* Stores a first part of an append, or each of its pieces, or not. */
+static void append_tear(struct inode *i, const struct change *a, size_t at, size_t end)
+{
+	size_t piece = (size_t)1 << sim_below(DRAW_DISK, 10), next;
+
+	if (sim_below(DRAW_DISK, 2) == 0) {
+		next = at + sim_below(DRAW_DISK, (unsigned)((end - at) / piece + 1)) * piece;
+		if (next > at)
+			change_part(i, a, at, next);
+		return;
+	}
+	for (; at < end; at = next) {
+		next = at + piece < end ? at + piece : end;
+		if (sim_below(DRAW_DISK, 2) == 0)
+			change_part(i, a, at, next);
+	}
+}
+
+/* Stores each sector of a write, or not; behind the stored end each piece. */
 static void change_tear(struct inode *i, const struct change *a)
 {
 	size_t at = a->a_at, end = a->a_at + a->a_size, next;
+	size_t old = i->i_stored.x_size;
 
-	for (; at < end; at = next) {
+	for (; at < end && at < old; at = next) {
 		next = (at / SECTOR + 1) * SECTOR;
 		next = next < end ? next : end;
+		next = next < old ? next : old;
 		if (sim_below(DRAW_DISK, 2) == 0)
-			sim_content_put(&i->i_stored, at,
-					a->a_data + (at - a->a_at), next - at);
+			change_part(i, a, at, next);
 	}
+	if (at < end)
+		append_tear(i, a, at, end);
 }
 
 /* Entries. */
@@ -284,6 +315,8 @@ void sim_file_store(struct inode *i, uint64_t end)
 {
 	struct change *a;
 
+	if (sim_keeps_old && i->i_first != NULL && i->i_first->a_number < end)
+		content_copy(&i->i_old, &i->i_stored);
 	while ((a = i->i_first) != NULL && a->a_number < end) {
 		change_store(i, a);
 		i->i_first = a->a_next;

@@ -30,6 +30,7 @@ struct inode {
 	unsigned        i_mode, i_mode_stored;	/* of permissions */
 	utime_ns        i_time;		/* of the last change */
 	struct content  i_seen, i_stored;
+	struct content  i_old;		/* stored before the last sync: sim_keeps_old */
 	struct change  *i_first, *i_last;
 };
 

@@ -1,55 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* sfault.c: the plan of faults of a run, and what they do to links and hosts. */
+/* sfault.c: what faults do to links, disks, clocks and hosts. */
 
 /*
- * The plan is drawn before the run, from a stream of its own: all faults, with
- * their hosts, times and lengths. So it can be printed, and faults can be left
- * out by a mask, while the others stay. A search draws:
- *
- *	kinds		a run has some of them only, and sometimes few
- *	bursts		two of three faults come soon after another: within 64 ms
- *			to 2 s, by the run
- *	lengths		over 14 octaves, 1 ms to 16 s, or to the end of w_run. Some
- *			runs have lengths of four octaves only
- *	steps		a fault comes at a time, or waits for the n-th step of a
- *			host from then on. A fault at a random time hardly ever
- *			meets the moment between two writes. Steps are before and
- *			after a write or sync of a disk; before and after a send;
- *			and states: usim_maybe() is asked, usim_sometimes() is true
- *	hosts		a host, or that which has sent most, which often leads the
- *			others; at a step, that which makes the n-th
- *
- * An error of a sync waits for a sync in the same way.
- *
- * Each fault counts what it has hit: segments that had to wait, datagrams that
- * were lost, connections, readings of a clock. A fault that has hit nothing has
- * tried nothing, and the report says so.
+ * A fault begins at its time, or at a step of a host: sim_step_armed(). Then it counts
+ * what it hits: segments that had to wait, datagrams that were lost, connections,
+ * readings of a clock. A fault that has hit nothing has tried nothing, and the report
+ * says so, or why the kind cannot hit anything in this program.
  *
  * F1. After w_run no fault is on, and all hosts boot, but for hosts that are out
  *     of the core (w_core): these stay lost. A clock that drifts does so from the
  *     start of the run to its end.
- * F2. No fault but cuts and isolation touches a client, and these only its links.
- * F3. A fault draws all that it needs for the plan, and nothing later.
+ * F2. No fault but cuts, isolation and splits touches a client, and these only its
+ *     links.
+ * F3. A fault draws all that it needs for the plan, and nothing later: splan.c.
  */
 
 #include "sim.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#define OCTAVES		14
 #define SLOW		100	/* times the latency, and a sync's time */
-#define JUMP		5000	/* ms */
 #define LOCAL		(10 * UTIME_US)	/* latency within a host */
 #define HEADERS		40	/* bytes that each segment adds on a line */
 #define MILLION		1000000
-#define FOR_GOOD	((utime_ns)1 << 60)
 #define HALVED		28	/* counts of sends are halved each 2^28 ns */
 
 const char *const sim_kind_names[FAULT_KINDS] = {
-	"crash", "cut", "isolate", "swizzle", "slow", "narrow", "pause", "reset",
-	"forget", "loss", "clock", "drift", "full", "eio", "lost"
+	"crash", "cut", "isolate", "swizzle", "split", "slow", "narrow", "pause", "reset",
+	"forget", "loss", "clock", "drift", "full", "eio", "late", "lost",
+	"unread", "damage", "stale", "astray", "empty"
 };
 
 const char *const sim_step_names[STEPS] = { "time", "disk", "send", "state" };
@@ -58,13 +37,64 @@ const char *const sim_step_names[STEPS] = { "time", "disk", "send", "state" };
 static struct sim_fault *armed[SIM_FAULTS];
 int sim_armed_nr;
 
+/* Kinds that need what a program may not do. */
+static const struct { enum sim_use n_use; const char *n_why; } needs[FAULT_KINDS] = {
+	[FAULT_CUT]     = { USE_PEER,	  "there is only one host" },
+	[FAULT_ISOLATE] = { USE_LINK,	  "no host sends to another" },
+	[FAULT_SWIZZLE] = { USE_LINK,	  "no host sends to another" },
+	[FAULT_SPLIT]   = { USE_LINK,	  "no host sends to another" },
+	[FAULT_NARROW]  = { USE_LINK,	  "no host sends to another" },
+	[FAULT_RESET]   = { USE_STREAM,	  "no host has a connection" },
+	[FAULT_FORGET]  = { USE_STREAM,	  "no host has a connection" },
+	[FAULT_LOSS]    = { USE_DATAGRAM, "no host sends datagrams" },
+	[FAULT_CLOCK]   = { USE_WALL,	  "no host reads its wall clock" },
+	[FAULT_DRIFT]   = { USE_CLOCK,	  "no host asks for the time" },
+	[FAULT_FULL]    = { USE_WRITE,	  "no host writes to its disk" },
+	[FAULT_EIO]     = { USE_SYNC,	  "no host syncs a file" },
+	[FAULT_UNREAD]  = { USE_READ,	  "no host reads a file" },
+	[FAULT_DAMAGE]  = { USE_READ,	  "no host reads a file" },
+	[FAULT_STALE]   = { USE_READ,	  "no host reads a file" },
+	[FAULT_ASTRAY]  = { USE_WRITE,	  "no host writes to its disk" },
+	[FAULT_LOST]    = { USE_SPARE,	  "w_core has all hosts" },
+};
+
+const char *sim_cannot(enum sim_kind kind, unsigned uses)
+{
+	return needs[kind].n_why == NULL || uses >> needs[kind].n_use & 1 ? NULL :
+		needs[kind].n_why;
+}
+
 static void fault_crash(struct sim_fault *f, struct sim_host *h)
 {
 	utime_ns left = sim_world.w_run - sim_now();		/* F1 */
 
 	f->f_hits += h->h_boot != NULL;
+	if (f->f_kind == FAULT_EMPTY && h->h_boot != NULL)
+		h->h_disk = sim_disk_make();
 	sim_crash(h, f->f_length < left ? f->f_length : left, f->f_step == AT_TIME ?
 		  "fault" : sim_step_names[f->f_step]);
+}
+
+static utime_ns end_of(const struct sim_fault *f)
+{
+	return f->f_begin + f->f_length;
+}
+
+/* A fault has begun, or hit: the next comes, if it is bound to this. */
+static void follow(const struct sim_fault *f)
+{
+	struct sim_fault *next = (struct sim_fault *)f + 1;
+
+	if (next < sim_report->p_faults + sim_report->p_fault_nr && next->f_bound != FREE &&
+	    next->f_on)
+		sim_at((next->f_from_end ? end_of(f) : sim_now()) + next->f_gap,
+		       sim_fault_due, next);
+}
+
+void sim_fault_hit(struct sim_fault *f)
+{
+	f->f_hits++;
+	follow(f);
 }
 
 bool sim_fails_sync(struct sim_host *h)
@@ -76,14 +106,9 @@ bool sim_fails_sync(struct sim_host *h)
 	h->h_eio = NULL;
 	if (sim_now() >= sim_world.w_run)			/* F1 */
 		return false;
-	f->f_hits++;
+	sim_fault_hit(f);
 	sim_story(h, "a sync fails: EIO");
 	return true;
-}
-
-static utime_ns end_of(const struct sim_fault *f)
-{
-	return f->f_begin + f->f_length;
 }
 
 /* Lets a fault last. Of two of a kind that which ends later does. */
@@ -115,11 +140,21 @@ static void fault_do(struct sim_fault *f, struct sim_host *h)
 {
 	int i;
 
+	h->h_clock += f->f_jump * UTIME_MS;
 	switch (f->f_kind) {
-	case FAULT_CRASH:	fault_crash(f, h);			break;
+	case FAULT_CRASH:
+	case FAULT_EMPTY:	fault_crash(f, h);			break;
+	case FAULT_UNREAD:
+	case FAULT_DAMAGE:
+	case FAULT_STALE:
+	case FAULT_ASTRAY:
+		h->h_lies = f;
+		h->h_lies_nr = f->f_nr;
+		break;
 	case FAULT_CUT:		fault_cut(f, h);			break;
 	case FAULT_ISOLATE:
 	case FAULT_LOST:	last(f, &h->h_isolated);		break;
+	case FAULT_SPLIT:	sim_split_begin(f);			break;
 	case FAULT_SLOW:	last(f, &h->h_slow);			break;
 	case FAULT_NARROW:	last(f, &h->h_narrow);			break;
 	case FAULT_PAUSE:	last(f, &h->h_paused);			break;
@@ -131,6 +166,11 @@ static void fault_do(struct sim_fault *f, struct sim_host *h)
 	case FAULT_LOSS:	last(f, &h->h_loss);			break;
 	case FAULT_FULL:	last(f, &h->h_full);			break;
 	case FAULT_DRIFT:	h->h_drift = f;				break;
+	case FAULT_LATE:
+		f->f_hits++;
+		if (h->h_late < f->f_length)
+			h->h_late = f->f_length;
+		break;
 	case FAULT_SWIZZLE:
 		for (i = 1; i <= sim_host_nr; i++)
 			if (!sim_hosts[i].h_is_client)
@@ -149,6 +189,9 @@ static void fault_do(struct sim_fault *f, struct sim_host *h)
 static void fault_begin(struct sim_fault *f, struct sim_host *h)
 {
 	f->f_begin = sim_now();
+	f->f_met = h->h_number;
+	if (f->f_host == 0 || f->f_state != NULL)
+		sim_fault_text(f);
 	if (f->f_kind != FAULT_LOST && f->f_kind != FAULT_DRIFT &&
 	    end_of(f) > sim_world.w_run)			/* F1 */
 		f->f_length = sim_world.w_run - f->f_begin;
@@ -156,15 +199,39 @@ static void fault_begin(struct sim_fault *f, struct sim_host *h)
 	if (sim_is_page)
 		sim_page_fault(f, h);
 	else
-		sim_story(NULL, "FAULT %s%s%s", f->f_text,
-			  f->f_host == 0 ? ": " : "", f->f_host == 0 ? h->h_name : "");
+		sim_story(NULL, "FAULT %s", f->f_text);
+	if (f->f_kind != FAULT_EIO && (!sim_kind_lies(f->f_kind) ||
+				       f->f_kind == FAULT_EMPTY))
+		follow(f);
 	fault_do(f, h);
 }
 
 /* Steps. */
 
+/* Returns whether f waits for steps of h. */
+static bool is_meant(const struct sim_fault *f, const struct sim_host *h)
+{
+	int before = f->f_bound == FREE ? 0 : f[-1].f_met;
+
+	if (f->f_host != 0 || h->h_is_client)
+		return f->f_host == h->h_number;
+	return f->f_bound == FREE || (before == h->h_number) == (f->f_bound == SAME);
+}
+
+/* Returns whether f waits for this state. A fault that has names, has some of them. */
+static bool is_named(const struct sim_fault *f, const char *name)
+{
+	uint64_t sum = 0;
+
+	if (name == NULL || !f->f_names)
+		return true;
+	for (; *name != 0; name++)
+		sum = sim_mix(sum + (unsigned char)*name);
+	return sim_part(f, sum) % 4 == 0;
+}
+
 /* Lets the fault begin that has waited for this step, if there is one. */
-void sim_step_armed(struct sim_host *h, enum sim_step step)
+void sim_step_armed(struct sim_host *h, enum sim_step step, const char *name)
 {
 	struct sim_fault *f;
 	int i, kept = 0, nr = sim_armed_nr;
@@ -172,16 +239,19 @@ void sim_step_armed(struct sim_host *h, enum sim_step step)
 
 	for (i = 0; i < nr; i++) {
 		f = armed[i];
-		if (due == NULL && f->f_step == step &&
-		    (f->f_host == h->h_number || (f->f_host == 0 && !h->h_is_client)) &&
-		    --f->f_left == 0)
+		if (due == NULL && f->f_step == step && is_meant(f, h) &&
+		    is_named(f, name) && --f->f_left == 0)
 			due = f;
 		else
 			armed[kept++] = f;
 	}
 	sim_armed_nr = kept;
-	if (due != NULL && sim_now() < sim_world.w_run && !sim_is_well)	/* F1 */
-		fault_begin(due, h);
+	if (due == NULL || sim_now() >= sim_world.w_run || sim_is_well)	/* F1 */
+		return;
+	due->f_state = name;
+	fault_begin(due, h);
+	if (due->f_kind == FAULT_PAUSE && sim_paused(h) > 0)
+		sim_sleep(sim_paused(h));	/* the caller is a thread of h */
 }
 
 /* Returns how much a host has sent lately. */
@@ -211,17 +281,36 @@ static struct sim_host *busiest(void)
 	return most;
 }
 
+/* Returns the host of a fault that begins at its time. */
+static struct sim_host *host_of(const struct sim_fault *f)
+{
+	uint64_t i;
+
+	if (f->f_host != 0)
+		return &sim_hosts[f->f_host];
+	if (f->f_bound == FREE)
+		return busiest();
+	if (f->f_bound == SAME)
+		return &sim_hosts[f[-1].f_met];
+	for (i = sim_part(f, 1); ; i++) {
+		struct sim_host *h = &sim_hosts[1 + i % (uint64_t)sim_host_nr];
+
+		if (!h->h_is_client && h->h_number != f[-1].f_met)
+			return h;
+	}
+}
+
 /* The time of a fault has come. */
-static void fault_due(void *fault)
+void sim_fault_due(void *fault)
 {
 	struct sim_fault *f = fault;
 
-	if (sim_is_well)
+	if (sim_is_well || sim_now() >= sim_world.w_run)	/* F1 */
 		return;
 	if (f->f_step != AT_TIME)
 		armed[sim_armed_nr++] = f;
 	else
-		fault_begin(f, f->f_host != 0 ? &sim_hosts[f->f_host] : busiest());
+		fault_begin(f, host_of(f));
 }
 
 /* What faults do. */
@@ -240,14 +329,6 @@ bool sim_is_full(struct sim_host *h)
 	return is_on(h->h_full);
 }
 
-/* Mixes the number i into what a fault has drawn. */
-static uint64_t part(const struct sim_fault *f, uint64_t i)
-{
-	uint64_t z = (f->f_draw + i) * 0x9e3779b97f4a7c15u;
-
-	return (z ^ z >> 29) * 0xbf58476d1ce4e5b9u >> 16;
-}
-
 /*
  * The first half of a swizzle isolates some hosts one after another; in the second
  * half they come back, in another order.
@@ -258,12 +339,12 @@ static bool is_swizzled(const struct sim_host *h)
 	uint64_t i = 2 * (uint64_t)h->h_number, half;
 	utime_ns past;
 
-	if (f == NULL || part(f, 0) >> h->h_number % 32 & 1)
+	if (f == NULL || sim_part(f, 0) >> h->h_number % 32 & 1)
 		return false;
 	half = (uint64_t)f->f_length / 2 + 1;
 	past = sim_now() - f->f_begin;
-	if (past < (utime_ns)(part(f, i) % half) ||
-	    past >= (utime_ns)(half + part(f, i + 1) % half))
+	if (past < (utime_ns)(sim_part(f, i) % half) ||
+	    past >= (utime_ns)(half + sim_part(f, i + 1) % half))
 		return false;
 	return is_on(f);
 }
@@ -288,6 +369,8 @@ utime_ns sim_arrival(struct sim_host *from, struct sim_host *to, size_t size)
 
 	if (from == to)
 		return at + LOCAL;
+	sim_use(from, USE_LINK);
+	sim_use(to, USE_LINK);
 	ns = sim_length(DRAW_NET, sim_world.w_latency_min,
 			sim_world.w_latency_max);
 	at = carried(from->h_narrow, &from->h_out, at, size);
@@ -306,11 +389,18 @@ utime_ns sim_paused(struct sim_host *h)
 	return is_on(h->h_paused) ? end_of(h->h_paused) : 0;
 }
 
+/* Does what is_on() does, for a fault that may flap. */
+static bool is_closed(struct sim_fault *f)
+{
+	return f != NULL && !sim_is_off(f) && is_on(f);
+}
+
 bool sim_is_cut(struct sim_host *from, struct sim_host *to)
 {
 	return from != to &&
-		(is_on(from->h_cut[to->h_number]) || is_on(from->h_isolated) ||
-		 is_on(to->h_isolated) || is_swizzled(from) || is_swizzled(to));
+		(is_closed(from->h_cut[to->h_number]) || is_closed(from->h_isolated) ||
+		 is_closed(to->h_isolated) || is_closed(sim_split(from, to)) ||
+		 is_swizzled(from) || is_swizzled(to));
 }
 
 int sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late)
@@ -319,6 +409,8 @@ int sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late)
 
 	if (from == to)
 		return 1;
+	sim_use(from, USE_DATAGRAM);
+	sim_use(to, USE_DATAGRAM);
 	if (draw < sim_world.w_loss)
 		return 0;
 	if (!is_on(from->h_loss) && !is_on(to->h_loss))
@@ -335,6 +427,7 @@ utime_ns sim_drifted(struct sim_host *h, utime_ns ns)
 {
 	utime_ns rest;
 
+	sim_use(h, USE_CLOCK);
 	if (h->h_drift == NULL)
 		return ns;
 	h->h_drift->f_hits++;
@@ -354,307 +447,4 @@ utime_ns sim_after_drift(struct sim_host *h, utime_ns ns)
 	while (sim_drifted(h, out) < ns)
 		out++;
 	return sim_now() + out;
-}
-
-/* The plan. */
-
-/* Returns a host that faults may hurt; 0: there is none. */
-static int draw_host(void)
-{
-	int nr = 0, i, left;
-
-	for (i = 1; i <= sim_host_nr; i++)
-		nr += !sim_hosts[i].h_is_client;
-	if (nr == 0)
-		return 0;
-	left = (int)sim_below(DRAW_PLAN, (unsigned)nr);
-	for (i = 1; ; i++)
-		if (!sim_hosts[i].h_is_client && left-- == 0)
-			return i;
-}
-
-/* What the faults of a run have in common. */
-struct shape {
-	unsigned s_kinds;	/* bits */
-	unsigned s_steps;
-	bool     s_aims;	/* at the host that sends most */
-	utime_ns s_gap;		/* most time between two faults of a burst */
-	unsigned s_octave;	/* of the shortest fault */
-	unsigned s_octaves;	/* octaves of faults, from s_octave on */
-	int      s_lost[USIM_HOSTS];
-	unsigned s_lost_nr, s_lost_most;
-};
-
-/* Returns the kinds that w_only names, as bits. */
-static unsigned kinds_named(const char *names)
-{
-	unsigned kinds = 0, i;
-	size_t nr;
-
-	for (; *names != 0; names += nr + (names[nr] == ' ')) {
-		nr = strcspn(names, " ");
-		for (i = 0; i < FAULT_KINDS; i++)
-			if (strlen(sim_kind_names[i]) == nr &&
-			    memcmp(sim_kind_names[i], names, nr) == 0)
-				break;
-		if (nr > 0 && i == FAULT_KINDS)
-			usim_fail("there is no kind of fault %.*s", (int)nr, names);
-		kinds |= nr > 0 ? 1u << i : 0;
-	}
-	return kinds;
-}
-
-static struct shape draw_shape(void)
-{
-	struct shape s = { .s_kinds = (unsigned)sim_draw(DRAW_PLAN) >> 8,
-		.s_steps = (unsigned)sim_draw(DRAW_PLAN) >> 8 };
-	unsigned servers = 0;
-	int i;
-
-	if (sim_below(DRAW_PLAN, 2) == 0)
-		s.s_kinds &= (unsigned)sim_draw(DRAW_PLAN) >> 8;
-	s.s_kinds &= (1u << FAULT_KINDS) - 1;
-	if (sim_world.w_only != NULL)
-		s.s_kinds = kinds_named(sim_world.w_only);
-	s.s_steps |= 1u << AT_TIME;
-	s.s_aims = sim_below(DRAW_PLAN, 2) == 0;
-	s.s_gap = 64 * UTIME_MS << sim_below(DRAW_PLAN, 6);
-	s.s_octaves = OCTAVES + 1;
-	if (sim_below(DRAW_PLAN, 2) == 0) {
-		s.s_octaves = 4;
-		s.s_octave = sim_below(DRAW_PLAN, OCTAVES - 3);
-	}
-	for (i = 1; i <= sim_host_nr; i++)
-		servers += !sim_hosts[i].h_is_client;
-	if (sim_world.w_core > 0 && sim_world.w_core < servers)
-		s.s_lost_most = servers - sim_world.w_core;
-	else
-		s.s_kinds &= ~(1u << FAULT_LOST);
-	if (sim_host_nr < 2)
-		s.s_kinds &= ~(1u << FAULT_CUT);
-	return s;
-}
-
-/* An octave after the last is for good. */
-static utime_ns draw_length(const struct shape *s)
-{
-	unsigned nr = s->s_octave + sim_below(DRAW_PLAN, s->s_octaves);
-	utime_ns octave = UTIME_MS << nr;
-
-	octave += (utime_ns)(sim_draw(DRAW_PLAN) % (uint64_t)octave);
-	return nr >= OCTAVES ? FOR_GOOD : octave;
-}
-
-static utime_ns draw_time(const struct shape *s, utime_ns before)
-{
-	utime_ns run = sim_world.w_run;
-
-	if (before > 0 && sim_below(DRAW_PLAN, 3) != 0)
-		run = before + s->s_gap < run ? before + s->s_gap : run;
-	else
-		before = 0;
-	return before + (utime_ns)(sim_draw(DRAW_PLAN) % (uint64_t)(run - before));
-}
-
-/* Draws some kinds more often than others. */
-static enum sim_kind draw_kind(unsigned kinds)
-{
-	static const unsigned char table[] = {
-		FAULT_CRASH, FAULT_CRASH, FAULT_CRASH, FAULT_CRASH, FAULT_CUT,
-		FAULT_CUT, FAULT_ISOLATE, FAULT_ISOLATE, FAULT_SWIZZLE,
-		FAULT_SLOW, FAULT_NARROW, FAULT_PAUSE, FAULT_RESET,
-		FAULT_FORGET, FAULT_LOSS, FAULT_CLOCK, FAULT_DRIFT, FAULT_FULL,
-		FAULT_EIO, FAULT_EIO, FAULT_LOST
-	};
-	unsigned kind;
-
-	do
-		kind = table[sim_below(DRAW_PLAN, sizeof table)];
-	while (!(kinds >> kind & 1));
-	return (enum sim_kind)kind;
-}
-
-/* Half of the faults come at a time, the others at steps that the run has. */
-static enum sim_step draw_step(const struct shape *s)
-{
-	static const unsigned char table[] = {
-		AT_TIME, AT_TIME, AT_TIME, AT_TIME, AT_DISK, AT_DISK, AT_SEND,
-		AT_STATE
-	};
-	unsigned step = table[sim_below(DRAW_PLAN, sizeof table)];
-
-	return s->s_steps >> step & 1 ? (enum sim_step)step : AT_TIME;
-}
-
-static int draw_ppm(void)
-{
-	int ppm = 1 << (4 + sim_below(DRAW_PLAN, 13));	/* 16 to 65536 */
-
-	return sim_below(DRAW_PLAN, 2) == 0 ? ppm : -ppm;
-}
-
-/* Lets hosts be lost until w_core are left. Others of them are isolated. */
-static void draw_lost(struct shape *s, struct sim_fault *f)
-{
-	unsigned i;
-
-	for (i = 0; i < s->s_lost_nr && s->s_lost[i] != f->f_host; i++)
-		;
-	if (i == s->s_lost_nr && i == s->s_lost_most)
-		f->f_kind = FAULT_ISOLATE;
-	else if (i == s->s_lost_nr)
-		s->s_lost[s->s_lost_nr++] = f->f_host;
-	if (f->f_kind == FAULT_LOST)
-		f->f_length = FOR_GOOD;
-}
-
-static void draw_fault(struct sim_fault *f, struct shape *s, utime_ns before)
-{
-	bool aims;
-
-	f->f_kind = draw_kind(s->s_kinds);
-	f->f_host = draw_host();
-	f->f_at   = draw_time(s, before);
-	f->f_length = draw_length(s);
-	f->f_draw = sim_draw(DRAW_PLAN);
-	f->f_step = draw_step(s);
-	f->f_left = 1 + (int)sim_below(DRAW_PLAN, 1u << sim_below(DRAW_PLAN, 6));
-	f->f_to   = 1 + (int)sim_below(DRAW_PLAN, (unsigned)sim_host_nr);
-	f->f_nr   = 1 + (int)sim_below(DRAW_PLAN, 8);
-	aims = sim_below(DRAW_PLAN, 2) == 0 && s->s_aims;
-	switch (f->f_kind) {
-	case FAULT_CLOCK:
-		f->f_nr = (int)sim_below(DRAW_PLAN, 2 * JUMP) - JUMP;
-		break;
-	case FAULT_NARROW:
-		f->f_nr = 2048 << f->f_nr;
-		break;
-	case FAULT_DRIFT:
-		f->f_nr = draw_ppm();
-		f->f_at = 0;
-		f->f_length = FOR_GOOD;
-		break;
-	case FAULT_LOST:
-		draw_lost(s, f);
-		break;
-	case FAULT_EIO:
-		break;
-	default:
-		f->f_host = aims ? 0 : f->f_host;
-		return;
-	}
-	f->f_step = f->f_kind == FAULT_CLOCK || f->f_kind == FAULT_NARROW ? f->f_step :
-		AT_TIME;
-}
-
-/* Text. */
-
-static const char *name_of(const struct sim_fault *f)
-{
-	return f->f_host != 0 ? sim_hosts[f->f_host].h_name :
-		f->f_step == AT_TIME ? "who sends most" : "its host";
-}
-
-static size_t text_add(struct sim_fault *f, size_t at, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static size_t text_add(struct sim_fault *f, size_t at, const char *format, ...)
-{
-	va_list args;
-	int nr;
-
-	va_start(args, format);
-	nr = vsnprintf(f->f_text + at, sizeof f->f_text - at, format, args);
-	va_end(args);
-	at += nr > 0 ? (size_t)nr : 0;
-	return at < sizeof f->f_text ? at : sizeof f->f_text - 1;
-}
-
-/* Adds which hosts a swizzle isolates. */
-static size_t swizzle_text(struct sim_fault *f, size_t at)
-{
-	const char *comma = " ";
-	int i;
-
-	for (i = 1; i <= sim_host_nr; i++)
-		if (!sim_hosts[i].h_is_client && !(part(f, 0) >> i % 32 & 1)) {
-			at = text_add(f, at, "%s%s", comma, sim_hosts[i].h_name);
-			comma = ", ";
-		}
-	return at;
-}
-
-static size_t what_text(struct sim_fault *f, size_t at)
-{
-	const char *name = name_of(f);
-	const char *to = sim_hosts[sim_cut_to(f, f->f_host)].h_name;
-	const char *kind = sim_kind_names[f->f_kind];
-
-	switch (f->f_kind) {
-	case FAULT_CUT:
-		return f->f_nr % 2 == 0 ? text_add(f, at, "cut %s -> %s", name, to) :
-			text_add(f, at, "cut %s -> %s", to, name);
-	case FAULT_SWIZZLE:
-		return swizzle_text(f, text_add(f, at, "swizzle"));
-	case FAULT_EIO:
-		return text_add(f, at, "eio %s at sync %d of a file", name, f->f_nr);
-	case FAULT_RESET:
-	case FAULT_FORGET:
-		return text_add(f, at, "%s connections of %s", kind, name);
-	case FAULT_CLOCK:
-		return text_add(f, at, "clock %s by %d ms", name, f->f_nr);
-	case FAULT_DRIFT:
-		return text_add(f, at, "drift %s by %d ppm", name, f->f_nr);
-	case FAULT_NARROW:
-		return text_add(f, at, "narrow %s to %d bytes/s", name, f->f_nr);
-	default:
-		return text_add(f, at, "%s %s", kind, name);
-	}
-}
-
-bool sim_fault_lasts(const struct sim_fault *f)
-{
-	return f->f_kind != FAULT_EIO && f->f_kind != FAULT_RESET &&
-		f->f_kind != FAULT_FORGET && f->f_kind != FAULT_CLOCK;
-}
-
-static void fault_text(struct sim_fault *f)
-{
-	bool lasts = sim_fault_lasts(f) && f->f_kind != FAULT_DRIFT;
-	size_t at = 0;
-
-	if (f->f_step != AT_TIME)
-		at = text_add(f, 0, "at %s %d: ", sim_step_names[f->f_step],
-			      f->f_left);
-	at = what_text(f, at);
-	if (lasts && f->f_length >= FOR_GOOD)
-		text_add(f, at, " for good");
-	else if (lasts)
-		text_add(f, at, " for %lld us", (long long)(f->f_length / UTIME_US));
-}
-
-void sim_plan(uint64_t mask)
-{
-	unsigned most = sim_world.w_faults < SIM_FAULTS ?
-		sim_world.w_faults : SIM_FAULTS;
-	struct shape s = draw_shape();
-	unsigned nr = most > 0 ? sim_below(DRAW_PLAN, most + 1) : 0, i;
-	utime_ns before = 0;
-
-	if (s.s_kinds == 0 || draw_host() == 0 || sim_world.w_run <= 0)
-		nr = 0;
-	for (i = 0; i < nr; i++) {
-		struct sim_fault *f = &sim_report->p_faults[i];
-
-		draw_fault(f, &s, before);
-		if (f->f_length > sim_world.w_run - f->f_at &&		/* F1 */
-		    f->f_kind != FAULT_LOST && f->f_kind != FAULT_DRIFT)
-			f->f_length = sim_world.w_run - f->f_at;
-		fault_text(f);
-		before = f->f_at > 0 ? f->f_at : before;
-		f->f_on = mask >> i & 1;
-		if (f->f_on)
-			sim_at(f->f_at, fault_due, f);
-	}
-	sim_report->p_fault_nr = (int)nr;
 }

@@ -180,7 +180,7 @@ int sim_close(struct sim_boot *b, int fd)
 
 void sim_drop(struct sim_file *f)
 {
-	if (--f->f_refs > 0)
+	if (--f->f_refs > 0 || f->f_held > 0)
 		return;
 	if (f->f_boot->b_crashed) {	/* it was in a message */
 		f->f_ops->o_crash(f);
@@ -188,6 +188,24 @@ void sim_drop(struct sim_file *f)
 	}
 	sim_epoll_forget(f);
 	f->f_ops->o_close(f);
+}
+
+/*
+ * Holds f over the step, which may wait. It is no reference: a crash ends the file all
+ * the same, and the caller never returns.
+ */
+bool sim_step_by(struct sim_file *f, enum sim_step step)
+{
+	if (sim_armed_nr == 0)
+		return true;
+	f->f_held++;
+	sim_step(f->f_boot->b_host, step);
+	f->f_held--;
+	if (f->f_refs > 0 || f->f_held > 0)
+		return f->f_refs > 0;
+	f->f_refs = 1;
+	sim_drop(f);
+	return false;
 }
 
 /* Standard descriptors are not simulated, and a program would see whose they are. */

@@ -228,6 +228,8 @@ static bool hit_syn(struct connection *c)
 	k->k_peer  = c->c_at[0];
 	k->k_connection = c;
 	k->k_side = 1;
+	sim_use(c->c_host[0], USE_STREAM);
+	sim_use(c->c_host[1], USE_STREAM);
 	c->c_end[1]  = k;
 	c->c_boot[1] = b;
 	for (at = &l->k_queue; *at != NULL; at = &(*at)->k_next)

@@ -38,6 +38,7 @@ enum sim_kind {
 	FAULT_CUT,	/* the link from a host to another, one way */
 	FAULT_ISOLATE,	/* all links of a host */
 	FAULT_SWIZZLE,	/* some hosts, isolated one after another */
+	FAULT_SPLIT,	/* hosts and clients in groups */
 	FAULT_SLOW,	/* all links and syncs of a host take 100 times as long */
 	FAULT_NARROW,	/* a host's line carries few bytes a second */
 	FAULT_PAUSE,	/* the threads of a host stand still */
@@ -48,9 +49,22 @@ enum sim_kind {
 	FAULT_DRIFT,	/* the clocks of a host run fast or slow */
 	FAULT_FULL,	/* the disk of a host has no room: ENOSPC */
 	FAULT_EIO,	/* the n-th sync of a file from then on fails: EIO */
+	FAULT_LATE,	/* a host boots late */
 	FAULT_LOST,	/* a host out of the core is isolated for good */
+	/* These come only if they are named: sdamage.c. */
+	FAULT_UNREAD,	/* a read of a file fails: EIO */
+	FAULT_DAMAGE,	/* a read finds a damaged sector */
+	FAULT_STALE,	/* a read finds an old sector */
+	FAULT_ASTRAY,	/* a write lands at another place */
+	FAULT_EMPTY,	/* a crash after which the disk is empty */
 	FAULT_KINDS
 };
+
+/* Returns whether a kind comes only if it is named. */
+static inline bool sim_kind_lies(enum sim_kind kind)
+{
+	return kind >= FAULT_UNREAD;
+}
 
 /* A fault begins at its time, or waits for the n-th step of a host. */
 enum sim_step {
@@ -61,22 +75,51 @@ enum sim_step {
 	STEPS
 };
 
+/* A fault may be bound to that before it in the list. */
+enum sim_bound {
+	FREE,
+	SAME,		/* to its host */
+	OTHER		/* another host than its */
+};
+
 struct sim_fault {
 	enum sim_kind f_kind;
+	enum sim_bound f_bound;
+	bool          f_from_end;	/* of the fault before it; else its begin */
+	utime_ns      f_gap;		/* since then */
 	enum sim_step f_step;
-	int           f_left;		/* steps until it begins */
+	bool          f_names;		/* states: some names only */
+	const char   *f_state;		/* at which it has begun, or NULL */
+	int           f_jump;		/* ms of the wall clock, of a crash or pause */
+	int           f_nth, f_left;	/* the step it waits for; steps until then */
 	int           f_host;		/* number, from 1 on; 0: that which has
 					   sent most, or which makes the step */
 	int           f_to;		/* of a cut */
 	int           f_nr;		/* ms, ppm, bytes a second, syncs; of a cut:
 					   odd, if it is to f_host */
 	uint64_t      f_draw;		/* of a swizzle */
-	utime_ns      f_at;		/* since the start */
+	utime_ns      f_at;		/* since the start; if it is bound: about */
 	utime_ns      f_begin;		/* when it has begun */
 	utime_ns      f_length;
+	int           f_met;		/* the host it began at, if f_host is 0 */
 	bool          f_on;		/* by the mask of the command line */
 	long          f_hits;		/* what it has changed */
-	char          f_text[120];
+	char          f_text[200];
+};
+
+/* What hosts have done, without which some kinds of faults cannot hit. */
+enum sim_use {
+	USE_LINK,	/* something was on its way to another host */
+	USE_STREAM,	/* a connection to another host */
+	USE_DATAGRAM,
+	USE_WALL,	/* the wall clock was read */
+	USE_CLOCK,	/* a clock was read, or a sleep */
+	USE_WRITE,	/* to a file */
+	USE_SYNC,	/* of a file */
+	USE_READ,	/* of bytes of a file */
+	USE_PEER,	/* there are two hosts */
+	USE_SPARE,	/* by w_core a host may be lost */
+	USES
 };
 
 /* A name of usim_maybe() or usim_sometimes(). */
@@ -91,12 +134,13 @@ struct sim_name {
 struct sim_report {
 	bool             p_ended;	/* the run has come to its end */
 	bool             p_failed;
-	char             p_why[300];
+	char             p_why[500];
 	uint64_t         p_hash;
 	utime_ns         p_time;
 	utime_ns         p_limit;	/* of --real: when it must have ended */
 	int              p_fault_nr;
 	struct sim_fault p_faults[SIM_FAULTS];
+	unsigned         p_uses;	/* bits of enum sim_use */
 	int              p_futures;	/* of --when, that have failed */
 	int              p_name_nr;
 	struct sim_name  p_names[SIM_NAMES];
@@ -144,8 +188,11 @@ struct sim_host {
 	unsigned short   h_port;	/* the next that bind() chooses */
 	utime_ns         h_clock;	/* wall clock ahead of the true time */
 	utime_ns         h_start;	/* of CLOCK_MONOTONIC */
+	utime_ns         h_late;	/* its first boot */
 	struct sim_fault *h_eio;	/* armed, or NULL */
 	int              h_eio_nr;	/* syncs until it happens */
+	struct sim_fault *h_lies;	/* of sdamage.c, or NULL */
+	int              h_lies_nr;	/* reads or writes until it happens */
 	struct sim_fault *h_jump;	/* of the wall clock, or NULL */
 	struct sim_fault *h_drift;	/* or NULL */
 	unsigned         h_sent;	/* lately: sfault.c */
@@ -204,6 +251,7 @@ struct sim_file {
 	const struct sim_file_ops *f_ops;
 	struct sim_boot           *f_boot;
 	int                        f_refs;	/* descriptors */
+	int                        f_held;	/* by threads that make a step */
 	int                        f_flags;	/* O_NONBLOCK and so on */
 	unsigned                   f_inputs, f_rooms;	/* edges of epoll */
 	bool                       f_lingers;	/* what was sent is on its way */
@@ -263,6 +311,8 @@ extern bool               sim_is_well;			/* no more faults begin */
 extern bool               sim_is_real;			/* hosts run for real */
 extern struct rr_thread  *sim_judge;
 
+/* Returns the name of the caller's host, and puts the time. NULL: it is in none. */
+const char      *sim_caller_name(int64_t *at);
 void             sim_story(const struct sim_host *h, const char *format, ...)
 			__attribute__((format(printf, 2, 3)));
 void             sim_crash(struct sim_host *h, utime_ns down, const char *why);
@@ -469,26 +519,58 @@ void     sim_page_fault(const struct sim_fault *f, const struct sim_host *h);
 void     sim_page_message(const struct sim_host *from, const struct sim_host *to,
 			  utime_ns sent, const char *kind, size_t size);
 
-/* sfault.c: the plan of faults, and what they do. */
+/* splan.c: the plan of faults. */
+
+void     sim_plan(uint64_t mask);
+void     sim_fault_text(struct sim_fault *f);
+
+/* Mixes the number i into what a fault has drawn. */
+static inline uint64_t sim_part(const struct sim_fault *f, uint64_t i)
+{
+	uint64_t z = (f->f_draw + i) * 0x9e3779b97f4a7c15u;
+
+	return (z ^ z >> 29) * 0xbf58476d1ce4e5b9u >> 16;
+}
+
+/* ssplit.c: partitions, and links that flap. */
+
+void     sim_split_begin(struct sim_fault *f);
+/* Returns the split by which nothing comes from one host to another, or NULL. */
+struct sim_fault *sim_split(const struct sim_host *from, const struct sim_host *to);
+void     sim_split_text(const struct sim_fault *f, char *text, size_t size);
+bool     sim_flaps(const struct sim_fault *f);
+bool     sim_is_off(const struct sim_fault *f);	/* in a turn in which it is off */
+
+/* sfault.c: what faults do. */
 
 extern const char *const sim_kind_names[FAULT_KINDS];
 extern const char *const sim_step_names[STEPS];
+/* Says why a kind cannot hit in a program that uses this. NULL: it can. */
+const char      *sim_cannot(enum sim_kind kind, unsigned uses);
 extern int sim_armed_nr;	/* faults that wait for a step */
 
-void     sim_plan(uint64_t mask);
-void     sim_step_armed(struct sim_host *h, enum sim_step step);
+void     sim_fault_due(void *fault);
+void     sim_fault_hit(struct sim_fault *f);
+/* name: of a state, or NULL. */
+void     sim_step_armed(struct sim_host *h, enum sim_step step, const char *name);
 /*
- * A host makes a step, at which faults may begin. May not return, and may have
- * closed what the caller has not looked at yet.
+ * A host makes a step, at which faults may begin. May not return, or may wait, and
+ * may have closed what the caller has not looked at yet.
  */
 static inline void sim_step(struct sim_host *h, enum sim_step step)
 {
 	if (sim_armed_nr > 0)
-		sim_step_armed(h, step);
+		sim_step_armed(h, step, NULL);
 }
 
 void     sim_sent(struct sim_host *h);
 bool     sim_is_full(struct sim_host *h);
+/* Notes what a host does that faults may hurt. */
+static inline void sim_use(const struct sim_host *h, enum sim_use use)
+{
+	sim_report->p_uses |= (unsigned)!h->h_is_client << use;
+}
+
 bool     sim_fails_sync(struct sim_host *h);	/* a sync of a file, now */
 /* Returns when what is sent now arrives. */
 utime_ns sim_arrival(struct sim_host *from, struct sim_host *to, size_t size);
@@ -500,6 +582,7 @@ utime_ns sim_after_drift(struct sim_host *h, utime_ns ns);
 /* Returns when ns have gone by on the clocks of a host. */
 static inline utime_ns sim_after(struct sim_host *h, utime_ns ns)
 {
+	sim_use(h, USE_CLOCK);
 	return h->h_drift == NULL || ns <= 0 ? sim_now() + ns :
 		sim_after_drift(h, ns);
 }
@@ -512,6 +595,8 @@ int      sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late);
 
 /* sfile.c, sepoll.c: descriptors, waits for files, pipes, epoll. */
 
+/* Makes a step by a file. False: it was closed meanwhile. */
+bool             sim_step_by(struct sim_file *f, enum sim_step step);
 int              sim_fd(struct sim_boot *b, struct sim_file *f);
 
 /* Returns the file of a descriptor, also one of O_PATH; NULL: there is none. */
@@ -782,6 +867,17 @@ int              sim_socket_file_make(struct sim_boot *b, const char *path,
 				      bool wanted, const void **inode);
 int              sim_socket_file(struct sim_boot *b, const char *path,
 				 const void **inode);
+
+/* sdamage.c: reads and writes that a disk does wrong. Called if h_lies is set. */
+
+extern bool      sim_keeps_old;		/* a file keeps what was stored before */
+
+struct inode;
+/* Changes what was read. 0 or -EIO. */
+int              sim_lie_read(struct sim_host *h, struct inode *i, void *buf,
+			      size_t at, size_t size);
+/* Returns where a write lands on the disk. */
+size_t           sim_lie_write(struct sim_host *h, size_t at);
 
 /* smap.c: files in memory. */
 

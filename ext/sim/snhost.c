@@ -55,9 +55,11 @@ utime_ns sim_clock_until(struct sim_host *h, clockid_t clock, utime_ns at)
 
 static utime_ns clock_read(struct sim_host *h, clockid_t clock)
 {
-	if (h->h_jump != NULL && (clock == CLOCK_REALTIME ||
-				  clock == CLOCK_REALTIME_COARSE))
-		h->h_jump->f_hits++;
+	if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) {
+		sim_use(h, USE_WALL);
+		if (h->h_jump != NULL)
+			h->h_jump->f_hits++;
+	}
 	return sim_clock(h, clock);
 }
 

@@ -110,6 +110,8 @@ static int open_from(struct sim_boot *b, const char *start, const char *name,
 	i = y != NULL ? y->y_inode : sim_inode_make(false, sim_permitted(b, mode));
 	if (y == NULL)
 		sim_entry_change(d, path, "", i);
+	if (creates)
+		sim_use(b->b_host, USE_WRITE);
 	if (flags & O_TRUNC && !i->i_is_dir && i->i_seen.x_size > 0) {
 		sim_check_mappings(i);
 		sim_content_length(&i->i_seen, 0);
@@ -186,6 +188,7 @@ bool sim_is_plain(const struct sim_file *f)
 ssize_t sim_pread(struct sim_file *f, void *buf, size_t size, off_t at)
 {
 	const struct inode *i = file_of(f)->m_inode;
+	struct sim_host *h = f->f_boot->b_host;
 	int rc = transfer_check(sim_may_read(f), size, at);
 	size_t left;
 
@@ -200,7 +203,10 @@ ssize_t sim_pread(struct sim_file *f, void *buf, size_t size, off_t at)
 	left = i->i_seen.x_size - (size_t)at;
 	size = size < left ? size : left;
 	memcpy(buf, i->i_seen.x_data + at, size);
-	return (ssize_t)size;
+	sim_use(h, USE_READ);
+	rc = h->h_lies != NULL ? sim_lie_read(h, file_of(f)->m_inode, buf, (size_t)at,
+					      size) : 0;
+	return rc < 0 ? rc : (ssize_t)size;
 }
 
 /* Returns how many bytes a full disk takes, of a write that makes i longer. */
@@ -232,7 +238,9 @@ static ssize_t write_file(struct sim_file *f, const void *buf, size_t size, off_
 	if (buf == NULL)
 		return -EFAULT;
 	check_length((off_t)((size_t)at + size));
-	sim_step(h, AT_DISK);
+	sim_use(h, USE_WRITE);
+	if (!sim_step_by(f, AT_DISK))
+		return -EBADF;
 	if (f->f_flags & O_APPEND)
 		at = (off_t)m->m_inode->i_seen.x_size;
 	if ((size_t)at + size > m->m_inode->i_seen.x_size &&
@@ -242,7 +250,8 @@ static ssize_t write_file(struct sim_file *f, const void *buf, size_t size, off_
 		return -ENOSPC;
 	sim_check_mappings(m->m_inode);
 	sim_content_put(&m->m_inode->i_seen, (size_t)at, buf, size);
-	sim_change_add(m->m_disk, m->m_inode, BYTES, (size_t)at, buf, size);
+	sim_change_add(m->m_disk, m->m_inode, BYTES, h->h_lies == NULL ? (size_t)at :
+		       sim_lie_write(h, (size_t)at), buf, size);
 	sim_hash_bytes(buf, size);
 	if (f->f_flags & O_DSYNC)
 		rc = sync_file(f);
@@ -347,7 +356,8 @@ int sim_truncate(struct sim_file *f, off_t size)
 	if (size < 0 || m->m_inode->i_is_dir || !sim_may_write(f))
 		return -EINVAL;
 	check_length(size);
-	sim_step(f->f_boot->b_host, AT_DISK);
+	if (!sim_step_by(f, AT_DISK))
+		return -EBADF;
 	sim_check_mappings(m->m_inode);
 	sim_content_length(&m->m_inode->i_seen, (size_t)size);
 	sim_change_add(m->m_disk, m->m_inode, LENGTH, (size_t)size, NULL, 0);
@@ -362,8 +372,10 @@ static int sync_file(struct sim_file *f)
 	uint64_t end = m->m_disk->d_number;			/* sdisk D5 */
 	int rc = 0;
 
-	sim_step(h, AT_DISK);
+	if (!m->m_inode->i_is_dir)
+		sim_use(h, USE_SYNC);
 	f->f_refs++;		/* it may be closed meanwhile */
+	sim_step(h, AT_DISK);
 	sim_sleep(sim_now() + sim_sync_time(h, sim_length(DRAW_DISK, SYNC_MIN,
 						sim_world.w_sync_max)));
 	if (m->m_inode->i_is_dir) {

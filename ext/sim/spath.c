@@ -37,6 +37,7 @@ int sim_rename(struct sim_boot *b, const char *from, const char *to, bool replac
 {
 	char path[PATH_ROOM], other[PATH_ROOM];
 	struct entry *y, *z;
+	struct inode *i;
 	int rc = parents_check(b, from, to, replaces);
 
 	if (rc == 0)
@@ -58,8 +59,9 @@ int sim_rename(struct sim_boot *b, const char *from, const char *to, bool replac
 		return -EISDIR;
 	if (z != NULL && z->y_inode == y->y_inode)
 		return 0;
+	i = y->y_inode;
 	sim_step(b->b_host, AT_DISK);
-	sim_entry_change(b->b_host->h_disk, other, path, y->y_inode);
+	sim_entry_change(b->b_host->h_disk, other, path, i);
 	sim_hash_bytes(other, strlen(other));
 	return 0;
 }

@@ -26,7 +26,8 @@
  *
  * A search of which all seeds have passed has failed all the same if a name of
  * usim_sometimes() was never true. Kinds of faults that hit nothing in any run
- * are reported, as is what usim_maybe() has done.
+ * are reported, with the reason if no host does what they hurt; and so is what
+ * usim_maybe() has done.
  */
 
 #include "sim.h"
@@ -55,6 +56,7 @@ struct sums {
 	long            m_runs;
 	utime_ns        m_time;			/* simulated */
 	long            m_faults[FAULT_KINDS], m_hits[FAULT_KINDS];
+	unsigned        m_uses;
 	long            m_waits[STEPS], m_came[STEPS];	/* faults, by step */
 	int             m_name_nr;
 	struct sim_name m_names[SIM_NAMES];
@@ -216,6 +218,7 @@ static void add(struct sums *m)
 
 	m->m_runs++;
 	m->m_time += report->p_time;
+	m->m_uses |= report->p_uses;
 	for (; f < report->p_faults + report->p_fault_nr; f++) {
 		m->m_faults[f->f_kind] += f->f_on;
 		m->m_hits[f->f_kind] += f->f_hits;
@@ -231,6 +234,21 @@ static void add(struct sums *m)
 	}
 }
 
+static void tried_kind(const struct sums *m, enum sim_kind kind)
+{
+	const char *why = sim_cannot(kind, m->m_uses);
+
+	if (sim_kind_lies(kind) && m->m_faults[kind] == 0)
+		return;
+	printf("  %-10s %6ld faults %8ld hits", sim_kind_names[kind], m->m_faults[kind],
+	       m->m_hits[kind]);
+	if (m->m_hits[kind] == 0 && why != NULL)
+		printf("  cannot apply: %s", why);
+	else if (m->m_hits[kind] == 0 && m->m_faults[kind] > 0)
+		printf("  NOTHING WAS HIT");
+	putchar('\n');
+}
+
 /* Prints what was tried. Returns whether all that should be reached was. */
 static bool tried(const struct sums *m)
 {
@@ -240,9 +258,7 @@ static bool tried(const struct sums *m)
 	printf("%ld runs, %lld simulated seconds\n", m->m_runs,
 	       (long long)(m->m_time / UTIME_S));
 	for (i = 0; i < FAULT_KINDS; i++)
-		printf("  %-10s %6ld faults %8ld hits%s\n", sim_kind_names[i],
-		       m->m_faults[i], m->m_hits[i], m->m_faults[i] > 0 &&
-		       m->m_hits[i] == 0 ? "  NOTHING WAS HIT" : "");
+		tried_kind(m, (enum sim_kind)i);
 	for (i = AT_TIME + 1; i < STEPS; i++)
 		printf("  at a %-6s %5ld faults %8ld came%s\n", sim_step_names[i],
 		       m->m_waits[i], m->m_came[i], m->m_waits[i] > 0 &&
@@ -297,15 +313,21 @@ static uint64_t shrink(usim_setup *setup, uint64_t seed, int *runs)
 	return mask;
 }
 
+static void print_fault(int number, const struct sim_fault *f)
+{
+	utime_ns at = f->f_bound != FREE && f->f_begin > 0 ? f->f_begin : f->f_at;
+
+	printf("  %2d  at %lld us: %s\n", number, (long long)(at / UTIME_US),
+	       f->f_text);
+}
+
 static void print_faults(uint64_t mask)
 {
 	int i;
 
 	for (i = 0; i < report->p_fault_nr; i++)
 		if (mask >> i & 1)
-			printf("  %2d  at %lld us: %s\n", i + 1,
-			       (long long)(report->p_faults[i].f_at / UTIME_US),
-			       report->p_faults[i].f_text);
+			print_fault(i + 1, &report->p_faults[i]);
 }
 
 static void failure(usim_setup *setup, const char *program, uint64_t seed)
@@ -510,7 +532,7 @@ static int one(const struct options *o, usim_setup *setup)
 static int page(const struct options *o, const char *program, usim_setup *setup)
 {
 	static struct sim_report whole;
-	char result[600], text[80] = "";
+	char result[800], text[80] = "";
 	bool passed;
 
 	sim_page_begin();

@@ -40,10 +40,11 @@ int usim_maybe(const char *name)
 
 	if (!sim_is_on || sim_self() == NULL)
 		return 0;
-	sim_step(sim_self()->b_host, AT_STATE);
+	n = name_of(name, true);
+	if (sim_armed_nr > 0)
+		sim_step_armed(sim_self()->b_host, AT_STATE, n->n_name);
 	for (at = name; *at != 0; at++)
 		draw = sim_mix(draw + (unsigned char)*at);
-	n = name_of(name, true);
 	n->n_asked++;
 	yes = sim_below(DRAW_PROGRAM, 4u << (draw >> 8) % 6) == 0 && draw % 2 == 0;
 	n->n_true += yes;
@@ -59,6 +60,6 @@ void usim_sometimes(int cond, const char *name)
 	n = name_of(name, false);
 	n->n_asked++;
 	n->n_true += cond != 0;
-	if (cond)
-		sim_step(sim_self()->b_host, AT_STATE);
+	if (cond && sim_armed_nr > 0)
+		sim_step_armed(sim_self()->b_host, AT_STATE, n->n_name);
 }

@@ -145,8 +145,8 @@ ssize_t sim_tcp_write(struct sim_file *f, const void *buf, size_t size)
 	struct flow *g;
 	size_t room, first;
 
-	if (k->k_state == CONNECTED)
-		sim_step(f->f_boot->b_host, AT_SEND);
+	if (k->k_state == CONNECTED && !sim_step_by(f, AT_SEND))
+		return -EBADF;
 	if (k->k_state == CONNECTING)
 		return -EAGAIN;
 	if (k->k_error != 0)

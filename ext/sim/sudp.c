@@ -70,14 +70,15 @@ static void datagram_arrive(void *datagram)
 	sim_changed(&k->k_file, POLLIN);
 }
 
-static void datagram_send(struct end *k, struct address to, struct sim_host *h,
-			  const void *buf, size_t size)
+static int datagram_send(struct end *k, struct address to, struct sim_host *h,
+			 const void *buf, size_t size)
 {
 	struct sim_host *from = k->k_file.f_boot->b_host;
 	utime_ns late = 0;
 	int copies;
 
-	sim_step(from, AT_SEND);
+	if (!sim_step_by(&k->k_file, AT_SEND))
+		return -EBADF;
 	copies = sim_copies(from, h, &late);
 	while (copies-- > 0) {
 		struct datagram *j = sim_alloc(sizeof *j + size);
@@ -98,6 +99,7 @@ static void datagram_send(struct end *k, struct address to, struct sim_host *h,
 		sim_sent(from);
 	sim_changed(&k->k_file, POLLOUT);	/* it has left, so there is room */
 	sim_step(from, AT_SEND);
+	return 0;
 }
 
 ssize_t sim_udp_send(struct sim_file *f, const void *buf, size_t size,
@@ -129,8 +131,8 @@ ssize_t sim_udp_send(struct sim_file *f, const void *buf, size_t size,
 		rc = sim_bind_to(k, (struct address) { INADDR_ANY, 0 });
 	if (rc != 0 || (buf == NULL && size > 0))
 		return rc != 0 ? rc : -EFAULT;
-	datagram_send(k, at, to, buf, size);
-	return (ssize_t)size;
+	rc = datagram_send(k, at, to, buf, size);
+	return rc != 0 ? rc : (ssize_t)size;
 }
 
 ssize_t sim_udp_receive(struct sim_file *f, void *buf, size_t size, int flags,

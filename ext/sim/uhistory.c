@@ -36,6 +36,21 @@
  *     neighbours as they were.
  * Y3. A return is in the list exactly as long as its call is.
  *
+ * WORDS. A violation is told by up to three operations, each with its client, its
+ * call, its result and its times, as the story of a run has them:
+ *
+ *	z read -> 7 (3.104311 to 3.110200 s) fits into no order: before it
+ *	x write 9 (2.981002 to 2.990000 s); 7 is of y write 7 (1.200000 to 1.300000 s)
+ *
+ *	the culprit	its return was the farthest that the search has met
+ *	before it	the last that had returned when the culprit was called, and
+ *			after which the value was another than the culprit says. If
+ *			there is none: one beside it
+ *	origin		the last call that can have made the value which it says
+ *
+ * Clients and times come from the simulator, if it is linked. It is asked by weak
+ * names, so this file needs nothing else. Elsewhere times are of CLOCK_MONOTONIC.
+ *
  * REJECTED: hashes of sets instead of the sets: two that are equal by chance
  * would hide an order, and the check would report what is no error.
  */
@@ -43,24 +58,33 @@
 #include "uhistory.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define STATES_MOST	4000000
+#define OP_ROOM		160	/* of the text of an operation */
+
+/* usim.c has it, if that is linked. */
+extern const char *sim_caller_name(int64_t *at) __attribute__((weak));
 
 struct op {
 	enum uhistory_kind o_kind;
 	uint64_t           o_key, o_a, o_b, o_result;
 	uint64_t           o_call;	/* events have numbers */
 	uint64_t           o_return;	/* 0: it has not returned */
+	int64_t            o_called, o_returned;	/* ns since the start */
+	const char        *o_client;	/* or NULL */
 };
 
 struct uhistory {
 	struct op *h_ops;
 	size_t     h_nr, h_room;
 	uint64_t   h_events;
+	int64_t    h_start;	/* of its clock */
 };
 
 /* A call or a return in the list of a key. */
@@ -96,9 +120,26 @@ struct search {
 
 /* Notes. */
 
+/* Returns the host that calls, and its time. NULL: there is no simulator. */
+static const char *caller(const struct uhistory *h, int64_t *at)
+{
+	const char *name = sim_caller_name != NULL ? sim_caller_name(at) : NULL;
+	struct timespec t = { 0, 0 };
+
+	if (name != NULL)
+		return name;
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	*at = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - h->h_start;
+	return NULL;
+}
+
 struct uhistory *uhistory_make(void)
 {
-	return calloc(1, sizeof(struct uhistory));
+	struct uhistory *h = calloc(1, sizeof *h);
+
+	if (h != NULL)
+		(void)caller(h, &h->h_start);
+	return h;
 }
 
 void uhistory_free(struct uhistory *h)
@@ -120,16 +161,23 @@ long uhistory_call(struct uhistory *h, enum uhistory_kind kind, uint64_t key,
 		h->h_ops = ops;
 		h->h_room = room;
 	}
-	h->h_ops[h->h_nr] = (struct op) {
-		kind, key, a, b, 0, ++h->h_events, 0
-	};
+	ops = &h->h_ops[h->h_nr];
+	*ops = (struct op) { kind, key, a, b, 0, ++h->h_events, 0, 0, 0, NULL };
+	ops->o_client = caller(h, &ops->o_called);
 	return (long)h->h_nr++;
+}
+
+void uhistory_client(struct uhistory *h, long op, const char *client)
+{
+	if (op >= 0)
+		h->h_ops[op].o_client = client;
 }
 
 void uhistory_return(struct uhistory *h, long op, uint64_t result)
 {
 	if (op < 0)
 		return;
+	(void)caller(h, &h->h_ops[op].o_returned);
 	h->h_ops[op].o_return = ++h->h_events;
 	h->h_ops[op].o_result = result;
 }
@@ -432,16 +480,125 @@ static int search_begin(struct search *s, const struct op *ops, size_t nr)
 	return list_make(s, nr);
 }
 
-static void say(const struct op *ops, const struct op *o, char *why, size_t size)
+/* Words. */
+
+enum value { ANY, IS, IS_NOT };
+
+/* Says what a result claims about the value before o: it is *v, or is not. */
+static enum value claims(const struct op *o, uint64_t *v)
+{
+	*v = o->o_kind == UHISTORY_READ || o->o_kind == UHISTORY_HAS ? o->o_result :
+		o->o_kind == UHISTORY_SWAP ? o->o_b :
+		(o->o_kind == UHISTORY_REMOVE) == (o->o_result != 0);
+	if (o->o_return == 0 || o->o_kind == UHISTORY_WRITE)
+		return ANY;
+	return o->o_kind == UHISTORY_SWAP && !o->o_result ? IS_NOT : IS;
+}
+
+/* Returns whether the value after o is known from its result. */
+static bool leaves(const struct op *o, uint64_t *v)
+{
+	bool known = claims(o, v) == IS;
+
+	if (o->o_kind == UHISTORY_WRITE || o->o_kind == UHISTORY_SWAP)
+		*v = o->o_a;
+	else if (o->o_kind == UHISTORY_ADD || o->o_kind == UHISTORY_REMOVE)
+		*v = o->o_kind == UHISTORY_ADD;
+	return known || o->o_kind == UHISTORY_WRITE;
+}
+
+/* Returns the last change to v that was called before o has returned, or NULL. */
+static const struct op *origin_of(const struct op *ops, size_t nr,
+				  const struct op *o, uint64_t v)
+{
+	const struct op *p, *last = NULL;
+
+	for (p = ops; p < ops + nr && p->o_call < o->o_return; p++)
+		if (p != o && (p->o_kind == UHISTORY_WRITE || p->o_kind == UHISTORY_SWAP ?
+			       p->o_a == v && (p->o_return == 0 || p->o_result ||
+					       p->o_kind == UHISTORY_WRITE) :
+			       p->o_kind == (v ? UHISTORY_ADD : UHISTORY_REMOVE)))
+			last = p;
+	return last;
+}
+
+/*
+ * Returns the last operation that left another value than o claims, of those that
+ * were over when o was called, or, if there is none, of those beside it.
+ */
+static const struct op *denial_of(const struct op *ops, size_t nr,
+				  const struct op *o, uint64_t v, enum value claim)
+{
+	const struct op *p, *last[2] = { NULL, NULL };
+	uint64_t left;
+	bool beside;
+
+	for (p = ops; p < ops + nr; p++)
+		if (p != o && p->o_return != 0 && leaves(p, &left) &&
+		    (left == v) == (claim == IS_NOT) && p->o_call < o->o_return) {
+			beside = p->o_return > o->o_call;
+			if (last[beside] == NULL || last[beside]->o_return < p->o_return)
+				last[beside] = p;
+		}
+	return last[0] != NULL ? last[0] : last[1];
+}
+
+static long long us_of(int64_t ns)
+{
+	return (long long)(ns / 1000 % 1000000);
+}
+
+static long long s_of(int64_t ns)
+{
+	return (long long)(ns / 1000000000);
+}
+
+static const char *op_text(const struct op *o, char text[OP_ROOM])
 {
 	static const char *const names[] = {
 		"read", "write", "swap", "add", "remove", "has"
 	};
+	int at = snprintf(text, OP_ROOM, "%.40s %s", o->o_client != NULL ?
+			  o->o_client : "a client", names[o->o_kind]);
 
-	snprintf(why, size, "key %llu: %s() = %llu, operation %ld of this key, "
-		 "fits into no order", (unsigned long long)o->o_key,
-		 names[o->o_kind], (unsigned long long)o->o_result,
-		 (long)(o - ops) + 1);
+	if (o->o_kind == UHISTORY_SWAP)
+		at += snprintf(text + at, OP_ROOM - (size_t)at, " %" PRIu64 " to",
+			       o->o_b);
+	if (o->o_kind == UHISTORY_WRITE || o->o_kind == UHISTORY_SWAP)
+		at += snprintf(text + at, OP_ROOM - (size_t)at, " %" PRIu64, o->o_a);
+	if (o->o_return != 0 && o->o_kind != UHISTORY_WRITE)
+		at += snprintf(text + at, OP_ROOM - (size_t)at, " -> %" PRIu64,
+			       o->o_result);
+	at += snprintf(text + at, OP_ROOM - (size_t)at, " (%lld.%06lld ",
+		       s_of(o->o_called), us_of(o->o_called));
+	if (o->o_return != 0)
+		snprintf(text + at, OP_ROOM - (size_t)at, "to %lld.%06lld s)",
+			 s_of(o->o_returned), us_of(o->o_returned));
+	else
+		snprintf(text + at, OP_ROOM - (size_t)at, "s, no answer)");
+	return text;
+}
+
+static void say(const struct op *ops, size_t nr, const struct op *o, char *why,
+		size_t size)
+{
+	char text[3][OP_ROOM], before[OP_ROOM + 20] = "", origin[OP_ROOM + 40] = "";
+	uint64_t v;
+	enum value claim = claims(o, &v);
+	const struct op *denial = claim == ANY ? NULL : denial_of(ops, nr, o, v, claim);
+	const struct op *from = claim == IS ? origin_of(ops, nr, o, v) : NULL;
+
+	if (denial != NULL)
+		snprintf(before, sizeof before, ": %s it %s", denial->o_return <
+			 o->o_call ? "before" : "beside", op_text(denial, text[0]));
+	if (from != NULL)
+		snprintf(origin, sizeof origin, "%c %" PRIu64 " is of %s",
+			 denial != NULL ? ';' : ':', v, op_text(from, text[1]));
+	else if (claim == IS && v != 0)
+		snprintf(origin, sizeof origin, "%c %" PRIu64 " is of no operation",
+			 denial != NULL ? ';' : ':', v);
+	snprintf(why, size, "key %" PRIu64 ": %s fits into no order%s%s", o->o_key,
+		 op_text(o, text[2]), before, origin);
 }
 
 static int key_check(const struct op *ops, size_t nr, char *why, size_t size)
@@ -452,7 +609,7 @@ static int key_check(const struct op *ops, size_t nr, char *why, size_t size)
 	if (rc == 0)
 		rc = search(&s);
 	if (rc == 1)
-		say(ops, s.s_culprit, why, size);
+		say(ops, nr, s.s_culprit, why, size);
 	free(s.s_events);
 	free(s.s_lifted);
 	free(s.s_set);

@@ -26,6 +26,11 @@
  *	if (uhistory_check(h, why, sizeof why) != 0)
  *		usim_fail("%s", why);
  *
+ * Then why is, in one line:
+ *
+ *	key 3: z read -> 7 (3.104311 to 3.110200 s) fits into no order: before it
+ *	x write 9 (2.981002 to 2.990000 s); 7 is of y write 7 (1.200000 to 1.300000 s)
+ *
  * An operation without an answer does not return. It may have happened at any
  * time since its call, or never, and the check takes all of that for possible.
  *
@@ -75,15 +80,22 @@ long uhistory_call(struct uhistory *h, enum uhistory_kind kind, uint64_t key,
 		   uint64_t a, uint64_t b);
 
 /*
+ * Names the client of an operation, for the words of a check. The name stays the
+ * caller's. A thread of a simulated host need not: the client is its host.
+ */
+void uhistory_client(struct uhistory *h, long op, const char *client);
+
+/*
  * Notes that an operation has returned, with its result. A number below 0 is
  * ignored.
  */
 void uhistory_return(struct uhistory *h, long op, uint64_t result);
 
 /*
- * Looks for an order. 0: there is one. 1: there is none, and why says so: a key,
- * and an operation that fits into no order of those before. -ENOMEM. -E2BIG: the
- * search has met millions of states, and was given up.
+ * Looks for an order. 0: there is one. 1: there is none, and why, of 300 bytes or so,
+ * says an operation that fits into no order, and what contradicts it: client, call,
+ * result, times since the start. -ENOMEM. -E2BIG: the search has met millions of
+ * states, and was given up.
  */
 int uhistory_check(const struct uhistory *h, char *why, size_t size);
 

@@ -22,7 +22,8 @@
  *	snet.c sunix.c sdisk.c sevent.c	sockets; files; counters, timers
  *	sflow.c stcp.c sudp.c soption.c	parts of sockets
  *	swalk.c spath.c sopen.c smap.c	parts of the disk
- *	sfault.c	faults of links, disks, clocks and hosts
+ *	splan.c sfault.c	the plan of faults; what they do to hosts, links, disks
+ *	ssplit.c	partitions into groups
  *	usim.c		hosts, the story, the end of a run
  *	stime.c schance.c sblock.c	events and time; chance and the hash; memory
  *	smember.c sstate.c sfuture.c	threads of hosts; named states; futures
@@ -160,7 +161,7 @@ void sim_quit(void)
 void usim_fail(const char *format, ...)
 {
 	const struct sim_boot *b = sim_caller();
-	char why[200];
+	char why[400];
 	va_list args;
 
 	va_start(args, format);
@@ -224,8 +225,14 @@ static void host_run(void *boot)
 static void host_boot(void *host)
 {
 	struct sim_host *h = host;
-	struct sim_boot *b = sim_alloc(sizeof *b);
+	struct sim_boot *b;
 
+	if (h->h_boots == 0 && h->h_late > sim_now()) {
+		h->h_is_down = true;
+		sim_at(h->h_late, host_boot, h);
+		return;
+	}
+	b = sim_alloc(sizeof *b);
 	b->b_host = h;
 	b->b_number = ++h->h_boots;
 	b->b_umask = 022;
@@ -297,6 +304,17 @@ int usim_self(void)
 	const struct sim_boot *b = sim_caller();
 
 	return b != NULL ? b->b_host->h_number : 0;
+}
+
+/* Called by uhistory.c. */
+const char *sim_caller_name(int64_t *at)
+{
+	const struct sim_boot *b = sim_caller();
+
+	if (b == NULL)
+		return NULL;
+	*at = usim_time();
+	return b->b_host->h_name;
 }
 
 int usim_boot(void)

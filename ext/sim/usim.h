@@ -96,7 +96,16 @@ struct usim_world {
 	unsigned w_core;		/* hosts that clients need at the end; others
 					   may be lost for good. 0: all */
 	const char *w_only;		/* kinds of faults, as a search lists them,
-					   with spaces between. NULL: all */
+					   with spaces between. NULL: all but those
+					   that only w_also brings */
+	const char *w_also;		/* more kinds: what a store survives only if
+					   it has copies, or check sums. unread,
+					   damage, stale: a read of a file fails,
+					   finds wrong bits, or an old sector. astray:
+					   a write lands elsewhere. empty: a host
+					   comes back without its disk. Each hurts a
+					   host once, and as many hosts as w_core
+					   leaves, at least one. NULL: none */
 };
 
 typedef void usim_setup(struct usim_world *w);

@@ -4,7 +4,9 @@
  * sdisk D1 to D5, and each allowed state is left by some seed. A host changes
  * files by one of several scripts, crashes, and looks at what is there. For
  * each script this file lists the states by hand. Another state is a failure,
- * and so is a state that no seed has shown, by usim_sometimes().
+ * and so is a state that no seed has shown, by usim_sometimes(). An append may be
+ * torn into pieces of 1 to 512 bytes at any place: of these the first, the last and
+ * the length are judged.
  */
 
 #include "sim.h"
@@ -59,7 +61,7 @@ static int stored(const char *name, char what, size_t size)
 
 /*
  * What is there, as text: "-" for no file, or its length, and a letter for each
- * run of equal bytes; 0 for zero bytes. A mode that is not 0644 follows.
+ * run of equal bytes; . for zero bytes. A mode that is not 0644 follows.
  */
 static void see(const char *name, char *text, size_t size)
 {
@@ -77,8 +79,9 @@ static void see(const char *name, char *text, size_t size)
 	at = (size_t)snprintf(text, size, "%d", (int)nr);
 	for (i = 0; i < nr; i++)
 		if (i == 0 || data[i] != data[i - 1]) {
-			USIM_CHECK(at + 2 < size);
-			text[at++] = data[i] == 0 ? '0' : data[i];
+			if (at + 2 >= size)
+				return;
+			text[at++] = data[i] == 0 ? '.' : data[i];
 			text[at] = 0;
 		}
 	if ((st.st_mode & 07777) != 0644)
@@ -95,6 +98,16 @@ static void one_write(void)
 static void over_a_sector(void)
 {
 	put(stored("a", 'o', SECTOR), 'x', 100, 40);
+}
+
+static void two_sectors(void)
+{
+	put(stored("a", 'o', 2 * SECTOR), 'x', 2 * SECTOR, 0);
+}
+
+static void over_the_end(void)
+{
+	put(stored("a", 'o', SECTOR / 2), 'x', SECTOR, 0);
 }
 
 static void second_write(void)
@@ -228,32 +241,56 @@ static void stored_mode(void)
 	USIM_CHECK(fchmod(fd, 0711) == 0 && fchmod(fd, 0600) == 0 && fsync(fd) == 0);
 }
 
-/* The states of a and b, each "A B". */
+/*
+ * The states of a and b, each "A B". With torn, a file of this letter may be behind
+ * what comes before it, torn, and up to so long.
+ */
 static const struct {
 	const char *name;
 	void      (*f)(void);
 	const char *states[8];
+	const char *torn;		/* "" or what comes before, and the letter */
+	int         least, most;	/* bytes of the file */
 } scripts[] = {
 	{ "one write", one_write,
-	  { "0 -", "512x -", "1024x -", "10240x -" } },
-	{ "over a sector", over_a_sector, { "512o -", "512oxo -" } },
-	{ "second write", second_write, { "512x -", "1024xy -" } },
+	  { "0 -", "512x -", "1024x -" }, "x", 1, 1024 },
+	{ "over a sector", over_a_sector, { "512o -", "512oxo -" }, NULL, 0, 0 },
+	{ "two sectors", two_sectors,
+	  { "1024o -", "1024x -", "1024xo -", "1024ox -" }, NULL, 0, 0 },
+	{ "over the end", over_the_end,
+	  { "256o -", "256x -", "512x -" }, "ox", 257, 512 },
+	{ "second write", second_write, { "512x -", "1024xy -" }, "xy", 513, 1024 },
 	{ "truncate and write", truncate_and_write,
-	  { "512o -", "512xo -", "0 -", "100x -" } },
-	{ "replace", replace, { "512o -", "512o 512x", "512x -" } },
-	{ "replace well", replace_well, { "512x -" } },
-	{ "hollow", hollow, { "0 -", "512x -" } },
-	{ "nameless", nameless, { "- -", "512x -" } },
-	{ "unlinked", unlinked, { "512o 512o", "- 512o", "- -" } },
-	{ "during a sync", during_a_sync, { "512x -", "1024xy -" } },
-	{ "failed sync", failed_sync, { "1024oy -", "1024xy -" } },
-	{ "full", full, { "513xy -" } },
-	{ "mode", mode, { "512o -", "512o+600 -" } },
-	{ "stored mode", stored_mode, { "512o+600 -" } },
-	{ "synced writes", synced_writes, { "1024xy -" } },
+	  { "512o -", "512xo -", "0 -", "100x -" }, "x", 1, 100 },
+	{ "replace", replace, { "512o -", "512o 512x", "512x -" }, NULL, 0, 0 },
+	{ "replace well", replace_well, { "512x -" }, NULL, 0, 0 },
+	{ "hollow", hollow, { "0 -", "512x -" }, "x", 1, 512 },
+	{ "nameless", nameless, { "- -", "512x -" }, NULL, 0, 0 },
+	{ "unlinked", unlinked, { "512o 512o", "- 512o", "- -" }, NULL, 0, 0 },
+	{ "during a sync", during_a_sync, { "512x -", "1024xy -" }, "xy", 513, 1024 },
+	{ "failed sync", failed_sync, { "1024oy -", "1024xy -" }, NULL, 0, 0 },
+	{ "full", full, { "513xy -" }, NULL, 0, 0 },
+	{ "mode", mode, { "512o -", "512o+600 -" }, NULL, 0, 0 },
+	{ "stored mode", stored_mode, { "512o+600 -" }, NULL, 0, 0 },
+	{ "synced writes", synced_writes, { "1024xy -" }, NULL, 0, 0 },
 };
 
 enum { SCRIPTS = sizeof scripts / sizeof *scripts };
+
+/* Returns whether a file is a torn append: zeros and its letter behind what was. */
+static int is_torn(const char *state)
+{
+	const char *torn = scripts[script].torn, *at = state;
+	int size = (int)strtol(state, (char **)&at, 10);
+
+	if (torn == NULL || size < scripts[script].least || size > scripts[script].most)
+		return 0;
+	if (torn[1] != 0)
+		at += *at == *torn++;
+	for (; *at == '.' || *at == *torn; at++)
+		;
+	return *at == 0 || strcmp(at, " -") == 0;
+}
 
 /* All states are noted as sometimes, but only those of this script as tried. */
 static void judge(const char *state)
@@ -266,6 +303,14 @@ static void judge(const char *state)
 		snprintf(name, sizeof name, "%s: %s", scripts[script].name, *s);
 		usim_sometimes(strcmp(*s, state) == 0, name);
 		found |= strcmp(*s, state) == 0;
+	}
+	if (scripts[script].torn != NULL) {
+		snprintf(name, sizeof name, "%s: torn", scripts[script].name);
+		usim_sometimes(!found && is_torn(state), name);
+		snprintf(name, sizeof name, "%s: a gap", scripts[script].name);
+		usim_sometimes(!found && is_torn(state) && strchr(state, '.') != NULL &&
+			       strcmp(strchr(state, '.'), ". -") != 0, name);
+		found |= is_torn(state);
 	}
 	if (!found)
 		usim_fail("%s: %s is no state of the model",

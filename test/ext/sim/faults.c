@@ -4,6 +4,7 @@
  * the environment is the kind, alone in its world, or "bandwidth".
  */
 
+#include "sim.h"
 #include <usched/usim.h>
 #include <usched/uthread.h>
 
@@ -114,6 +115,8 @@ static int drifts(void *unused)
 
 /* pause: no thread of a host runs, and then all go on. */
 
+static int waits(void *unused);
+
 static int ticks;
 
 static void *ticker(void *unused)
@@ -140,6 +143,65 @@ static int pauses(void *unused)
 		usim_sometimes(usim_time() - at > 5 * UTIME_MS, "a host stands still");
 	}
 	return 0;
+}
+
+/*
+ * stop: a pause that begins at a step stops the thread there, while its clocks go on,
+ * and maybe jump. What was looked at before is old when the thread goes on.
+ */
+
+static int stops(void *unused)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), i;
+	int file = open("file", O_WRONLY | O_CREAT, 0644);
+	struct sockaddr_in at = address(2);
+	long long steady, wall;
+
+	(void)unused;
+	for (i = 0; usim_time() < 20 * UTIME_S; i++) {
+		steady = now_of(CLOCK_MONOTONIC);
+		wall = now_of(CLOCK_REALTIME);
+		if (i % 3 == 0)
+			(void)sendto(fd, "", 1, 0, (struct sockaddr *)&at, sizeof at);
+		else if (i % 3 == 1)
+			USIM_CHECK(pwrite(file, "", 1, 0) == 1);
+		else
+			usim_sometimes(1, "a state");
+		steady = now_of(CLOCK_MONOTONIC) - steady;
+		wall = now_of(CLOCK_REALTIME) - wall - steady;
+		usim_sometimes(steady > UTIME_S && i % 3 == 0, "a send is old");
+		usim_sometimes(steady > UTIME_S && i % 3 == 1, "a write is old");
+		usim_sometimes(steady > UTIME_S && i % 3 == 2, "a state is old");
+		usim_sometimes(steady > 10 * UTIME_S, "longer than half of the run");
+		usim_sometimes(steady > UTIME_S && wall > UTIME_S, "and the clock is fast");
+		usim_sometimes(steady > UTIME_S && wall < -UTIME_S, "and the clock is slow");
+		usleep(20000);
+	}
+	return 0;
+}
+
+/* late, and jumps while a host is down: see the clock in a file. */
+
+static int boots_late(void *unused)
+{
+	int file = open("file", O_RDWR | O_CREAT | O_SYNC, 0644);
+	long long then[2], now[2];
+
+	(void)unused;
+	usim_sometimes(usim_boot() == 1 && usim_time() > UTIME_S, "a host boots late");
+	usim_sometimes(usim_boot() == 1 && usim_time() == 0, "a host boots at once");
+	USIM_CHECK(usim_time() <= 20 * UTIME_S);
+	USIM_CHECK(now_of(CLOCK_MONOTONIC) < 3600 * UTIME_S);
+	for (;;) {
+		now[0] = now_of(CLOCK_REALTIME);
+		now[1] = usim_time();
+		if (pread(file, then, sizeof then, 0) == sizeof then &&
+		    usim_boot() > 1 && now[1] - then[1] > UTIME_S)
+			usim_sometimes(now[0] - then[0] != now[1] - then[1],
+				       "a clock jumps while its host is down");
+		USIM_CHECK(pwrite(file, now, sizeof now, 0) == sizeof now);
+		usleep(50000);
+	}
 }
 
 /* narrow, and w_bandwidth: segments come one after another. */
@@ -359,6 +421,116 @@ static int listens(void *core)
 }
 
 /*
+ * split: each of five servers and two clients says each 5 ms to all others that it is
+ * there. One client looks at who hears whom, and finds each shape.
+ */
+
+enum { CIRCLE = 5, ALL = CIRCLE + 2 };
+
+#define SHORT	(5 * UTIME_S)		/* w_run */
+
+static utime_ns last_heard[ALL + 1][ALL + 1];
+
+static void *hears_all(void *unused)
+{
+	int fd = bound(SOCK_DGRAM), me = usim_self(), from;
+
+	while (read(fd, &from, sizeof from) == sizeof from)
+		last_heard[me][from] = usim_time();
+	return unused;
+}
+
+static void says_to_all(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), me = usim_self(), i;
+
+	USIM_CHECK(uthread_make(NULL, hears_all, NULL, "hears") == 0);
+	while (usim_time() < SHORT + UTIME_S || me <= CIRCLE) {
+		for (i = 1; i <= ALL; i++) {
+			struct sockaddr_in at = address(i);
+
+			if (i != me)
+				(void)sendto(fd, &me, sizeof me, 0,
+					     (struct sockaddr *)&at, sizeof at);
+		}
+		usleep(5000);
+	}
+}
+
+static int speaks(void *unused)
+{
+	(void)unused;
+	says_to_all();
+	return 0;
+}
+
+static int hears(int to, int from)
+{
+	return to == from || usim_time() - last_heard[to][from] < 8 * UTIME_MS;
+}
+
+/* Returns how many servers hear this, and are heard by it. */
+static int degree(int host)
+{
+	int i, nr = 0;
+
+	for (i = 1; i <= CIRCLE; i++)
+		nr += i != host && hears(host, i) && hears(i, host);
+	return nr;
+}
+
+static void shapes(int *changes, int *was)
+{
+	int degrees[CIRCLE] = { 0 }, i, j, clients = 0, one_way = 0, links = 0;
+
+	for (i = 1; i <= CIRCLE; i++)
+		degrees[degree(i)]++;
+	for (i = 1; i <= ALL; i++)
+		for (j = 1; j <= ALL; j++) {
+			one_way += hears(i, j) && !hears(j, i);
+			links = 2 * links % 1000003 + hears(i, j);
+		}
+	for (i = 1; i <= CIRCLE; i++)
+		clients += degree(i) == 0 && (hears(i, ALL) || hears(i, ALL - 1));
+	USIM_CHECK(hears(ALL, ALL - 1) && hears(ALL - 1, ALL));
+	*changes += links != *was;
+	*was = links;
+	usim_sometimes(one_way > 0, "one way");
+	usim_sometimes(degrees[2] == 3 && degrees[1] == 2, "halves");
+	usim_sometimes(degrees[3] == 4 && degrees[0] == 1 && clients == 1,
+		       "one alone with a client");
+	usim_sometimes(degrees[4] == 1 && degrees[3] + degrees[2] + degrees[1] == 4,
+		       "a bridge");
+	usim_sometimes(degrees[2] == 5, "a ring of majorities");
+	usim_sometimes(*changes > 5, "a split that flaps");
+}
+
+static void *looks(void *unused)
+{
+	int changes = 0, was = 0, i, j;
+
+	usleep(20000);
+	while (usim_time() < SHORT) {
+		shapes(&changes, &was);
+		usleep(5000);
+	}
+	usleep(500000);
+	for (i = 1; i <= ALL; i++)
+		for (j = 1; j <= ALL; j++)
+			USIM_CHECK(hears(i, j));
+	return unused;
+}
+
+static int watches(void *unused)
+{
+	(void)unused;
+	if (usim_self() == ALL)
+		USIM_CHECK(uthread_make(NULL, looks, NULL, "looks") == 0);
+	says_to_all();
+	return 0;
+}
+
+/*
  * crash, at steps. No time passes between the two notes, so nothing else can
  * come between them.
  */
@@ -400,6 +572,59 @@ static int waits(void *unused)
 	return 0;
 }
 
+/*
+ * bound: a crash comes after the fault before it, to the same host or to another, and
+ * hosts see that: a boot soon after a boot, or soon after that of another.
+ */
+
+static utime_ns booted[USIM_HOSTS + 1];
+static bool named_rare, named_often;
+
+static int rises(void *unused)
+{
+	int me = usim_self(), i;
+
+	(void)unused;
+	usim_sometimes(booted[me] > 0 && usim_time() - booted[me] < 20 * UTIME_MS,
+		       "a host crashes again soon");
+	booted[me] = usim_time();
+	for (i = 0; ; i++) {
+		usim_sometimes(1, "often");
+		usim_sometimes(i == 20, "rare");
+		usleep(50000);
+	}
+	return 0;
+}
+
+static void bond(const struct sim_fault *f)
+{
+	utime_ns from = f[-1].f_begin + (f->f_from_end ? f[-1].f_length : 0);
+
+	USIM_CHECK((f->f_met == f[-1].f_met) == (f->f_bound == SAME));
+	USIM_CHECK(f->f_begin >= from + f->f_gap);
+	USIM_CHECK(f->f_step != AT_TIME || f->f_begin == from + f->f_gap);
+	usim_sometimes(f->f_bound == SAME && f->f_from_end, "the same, after its end");
+	usim_sometimes(f->f_bound == OTHER && !f->f_from_end, "another, meanwhile");
+	usim_sometimes(f->f_bound == OTHER && f->f_step == AT_STATE, "another, at a state");
+}
+
+static int sees_bonds(void *unused)
+{
+	const struct sim_fault *f;
+
+	waits(unused);
+	for (f = sim_report->p_faults; f < sim_report->p_faults + sim_report->p_fault_nr; f++) {
+		if (f->f_begin > 0 && f->f_bound != FREE)
+			bond(f);
+		named_rare |= f->f_state != NULL && strcmp(f->f_state, "rare") == 0;
+		named_often |= f->f_state != NULL && f->f_names &&
+			strcmp(f->f_state, "often") == 0;
+	}
+	usim_sometimes(named_rare, "a fault at a state that is rare");
+	usim_sometimes(named_often, "a fault at a state that is often");
+	return 0;
+}
+
 /* slow: a sync takes longer than it does on any other disk. */
 static int syncs(void *unused)
 {
@@ -424,6 +649,8 @@ static const struct world {
 } worlds[] = {
 	{ "drift",	"drift",	drifts,		waits,		SERVERS },
 	{ "pause",	"pause",	pauses,		waits,		1 },
+	{ "stop",	"pause clock",	stops,		waits,		1 },
+	{ "late",	"late crash clock",	boots_late,	waits,	2 },
 	{ "narrow",	"narrow",	sends,		measures,	1 },
 	{ "bandwidth",	"crash",	sends,		measures,	1 },
 	{ "forget",	"forget",	echo_server,	talks,		1 },
@@ -433,13 +660,15 @@ static const struct world {
 	{ "dial-forget", "forget",	takes,		connects,	1 },
 	{ "swizzle",	"swizzle",	casts,		listens,	SERVERS },
 	{ "lost",	"lost",		casts,		listens,	SERVERS },
+	{ "split",	"split",	speaks,		watches,	CIRCLE },
 	{ "step",	"crash",	steps,		waits,		SERVERS },
+	{ "bound",	"crash pause",	rises,	sees_bonds,	SERVERS },
 	{ "slow",	"slow",		syncs,		waits,		1 },
 };
 
 static void setup(struct usim_world *w)
 {
-	static const char *const names[] = { "a", "b", "c", "d" };
+	static const char *const names[] = { "a", "b", "c", "d", "e" };
 	const char *name = getenv("FAULT");
 	const struct world *p = worlds;
 	int i;
@@ -451,7 +680,7 @@ static void setup(struct usim_world *w)
 	w->w_latency_min = w->w_latency_max = UTIME_MS;
 	if (p->client == connects)
 		w->w_latency_min = w->w_latency_max = 200 * UTIME_MS;
-	if (strcmp(name, "swizzle") == 0)
+	if (strcmp(name, "swizzle") == 0 || strcmp(name, "split") == 0)
 		w->w_faults = 1;
 	if (strcmp(name, "lost") == 0)
 		w->w_core = SERVERS - 1;
@@ -462,6 +691,10 @@ static void setup(struct usim_world *w)
 	}
 	for (i = 0; i < p->servers; i++)
 		usim_host(names[i], p->server, NULL);
+	if (p->client == watches)
+		w->w_run = SHORT;
+	if (p->client == watches)
+		usim_client("other", watches, NULL);
 	usim_client("client", p->client, w->w_core > 0 || w->w_bandwidth > 0 ? w : NULL);
 }
 

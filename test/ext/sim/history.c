@@ -3,7 +3,8 @@
  * history.c: uhistory_check() finds an order exactly where there is one. Random
  * histories of objects that are linearizable pass. Where a result is changed, the
  * answer is that of a search through all orders, which shares no code with it.
- * Classic errors are found, also at the end of long histories.
+ * Classic errors are found, also at the end of long histories, and told by the
+ * operations that matter, with their clients.
  *
  *	history [ROUNDS [SEED]]
  */
@@ -250,6 +251,68 @@ static void classic(void)
 	CHECK(!checked());
 }
 
+/* A violation is told by its operations: client, call, result, and when. */
+static void told(const char *what, const char *before, const char *origin)
+{
+	static const char *const clients[] = { "x", "y", "z" };
+	struct uhistory *h = uhistory_make();
+	char why[400] = "";
+	long op[3];
+	int time, i;
+
+	CHECK(h != NULL && nr <= 3);
+	for (time = 1; time <= times; time++)
+		for (i = 0; i < nr; i++) {
+			const struct call *c = &calls[i];
+
+			if (c->at == time) {
+				op[i] = uhistory_call(h, c->kind, 3, c->a, c->b);
+				uhistory_client(h, op[i], clients[i]);
+			} else if (c->back == time) {
+				uhistory_return(h, op[i], c->result);
+			}
+		}
+	CHECK(uhistory_check(h, why, sizeof why) == 1);
+	CHECK(strstr(why, "key 3: ") == why && strstr(why, what) == why + 7);
+	CHECK(strstr(why, " s) fits into no order") != NULL);
+	CHECK(before == NULL ? strstr(why, "before it") == NULL :
+	      strstr(why, before) != NULL);
+	CHECK(origin == NULL ? strstr(why, " is of ") == NULL :
+	      strstr(why, origin) != NULL);
+	uhistory_free(h);
+}
+
+static void words(void)
+{
+	nr = times = 0;
+	put(UHISTORY_WRITE, 7, 0, 0, 1, 2);
+	put(UHISTORY_WRITE, 9, 0, 0, 3, 4);
+	put(UHISTORY_READ, 0, 0, 7, 5, 6);
+	told("z read -> 7 (0.", ": before it y write 9 (0.", "; 7 is of x write 7 (0.");
+	calls[2].result = 8;
+	told("z read -> 8 (0.", ": before it y write 9 (0.", "; 8 is of no operation");
+	calls[2].result = 0;
+	told("z read -> 0 (0.", ": before it y write 9 (0.", NULL);
+	calls[1].back = 0;
+	told("z read -> 0 (0.", ": before it x write 7 (0.", NULL);
+
+	nr = times = 0;
+	put(UHISTORY_SWAP, 1, 0, 1, 1, 3);
+	put(UHISTORY_SWAP, 2, 0, 1, 2, 4);
+	told("y swap 0 to 2 -> 1 (0.", ": beside it x swap 0 to 1 -> 1 (0.", NULL);
+
+	nr = times = 0;
+	put(UHISTORY_WRITE, 5, 0, 0, 1, 2);
+	put(UHISTORY_SWAP, 6, 5, 0, 3, 4);
+	told("y swap 5 to 6 -> 0 (0.", ": before it x write 5 (0.", NULL);
+
+	nr = times = 0;
+	put(UHISTORY_ADD, 0, 0, 1, 1, 0);
+	put(UHISTORY_REMOVE, 0, 0, 1, 2, 3);
+	put(UHISTORY_HAS, 0, 0, 1, 4, 5);
+	told("z has -> 1 (0.", ": before it y remove -> 1 (0.", "; 1 is of x add (0.");
+}
+
 /* Long histories pass. With an old value read at the end they do not. */
 static void large(void)
 {
@@ -268,6 +331,7 @@ int main(int argc, char **argv)
 
 	chance = seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	classic();
+	words();
 	small(rounds);
 	for (i = 0; i < 4; i++)
 		large();

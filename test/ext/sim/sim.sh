@@ -4,8 +4,8 @@
 # scripts (test/ext/sim/truth.c), also to odd flags and arguments (odd.c); a crash
 # leaves what the model of sdisk.c allows, and all of it (disk.c); time, threads and
 # faults are as usim.h says (world.c); each kind of fault, alone, does what it should
-# (faults.c); calls that wait do what Linux does (block.c), and so do signals that
-# interrupt them (interrupt.c); calls of lib/io/ and ext/posix/ do what they say
+# (faults.c, damage.c); calls that wait do what Linux does (block.c), and so do signals
+# that interrupt them (interrupt.c); calls of lib/io/ and ext/posix/ do what they say
 # (surface.c); histories are judged as all orders say (history.c). Libraries of others
 # run unmodified:
 # libhiredis (redis.c), libevent (evhttp.c), libcurl (curl.c), libpq (pq.c); and so
@@ -216,19 +216,34 @@ surface() { # KIND, flags
 # the model only by some hundred seeds, which are quick.
 claims() { # KIND, flags
 	try "$1 world" program $1 "$2" $cc test/ext/sim/world.c world &&
-		try "$1 world" "$dir/$1/world" --seeds $((seeds / 10)) --from 61 --twice
+		try "$1 world" "$dir/$1/world" --seeds $((seeds / 10)) --from 361 --twice
 	try "$1 disk" program $1 "$2" $cc test/ext/sim/disk.c disk &&
 		try "$1 disk" "$dir/$1/disk" --seeds $((seeds * 8))
+}
+
+# So many seeds show all of a fault.
+fault_seeds() { # fault
+	case $1 in
+	split|bound|stop)	echo 150 ;;
+	*)	echo 30 ;;
+	esac
 }
 
 # Each kind of fault has come, has hit, and has done nothing but what it should.
 faults() { # KIND, flags
 	try "$1 faults" program $1 "$2" $cc test/ext/sim/faults.c faults || return
 	for fault in drift pause narrow bandwidth forget open dial dial-reset \
-			dial-forget swizzle lost step slow; do
-		FAULT=$fault "$dir/$1/faults" --seeds 30 >"$dir/log" 2>&1 &&
+			dial-forget swizzle lost step slow split stop late bound; do
+		FAULT=$fault "$dir/$1/faults" --seeds $(fault_seeds $fault) \
+				>"$dir/log" 2>&1 &&
 			! grep 'NOTHING WAS HIT' "$dir/log" &&
 			! { [ $fault = step ] && grep 'NONE CAME' "$dir/log"; }
+		judge $? "fault $fault" "$dir/log"
+	done
+	try "$1 damage" program $1 "$2" $cc test/ext/sim/damage.c damage || return
+	for fault in unread damage stale astray empty; do
+		FAULT=$fault "$dir/$1/damage" --seeds $seeds >"$dir/log" 2>&1 &&
+			! grep 'NOTHING WAS HIT' "$dir/log"
 		judge $? "fault $fault" "$dir/log"
 	done
 }
@@ -442,6 +457,12 @@ searches() {
 			>"$dir/jobs.$jobs" 2>&1
 	done
 	try 'a search with three processes' diff "$dir/jobs.1" "$dir/jobs.3"
+	LEDGER_BUG=4 "$dir/plain/ledger" --seeds 2000 >"$dir/log"
+	! grep -E '(sends most|its host) (for|by|to|->)' "$dir/log"
+	judge $? 'hosts in the list of faults' "$dir/log"
+	"$dir/plain/ledger" --seeds 30 >"$dir/log"
+	grep -q 'loss .* cannot apply: no host sends datagrams' "$dir/log"
+	judge $? 'why a kind hits nothing' "$dir/log"
 	LEDGER_BUG=1 "$dir/plain/ledger" --seeds 200 >"$dir/log"
 	again=$(tail -n 1 "$dir/log")
 	LEDGER_BUG=1 sh -c "$again" >"$dir/story"
@@ -543,7 +564,7 @@ mutant_program() { # test
 tried() { # test
 	case $1 in
 	history)	"$dir/m/history"; return ;;
-	world)		"$dir/m/world" --seeds 15 --from 61; return ;;
+	world)		"$dir/m/world" --seeds 15 --from 361; return ;;
 	disk)		"$dir/m/disk" --seeds 1200; return ;;
 	real)		$cc "$dir/m/p/real.all.o" "$dir/uwrap.o" "$dir/m/lib.a" \
 				-pthread -ldl -o "$dir/m/real.real" || return 0
@@ -559,7 +580,9 @@ tried() { # test
 			done
 			return ;;
 	surface)	"$dir/m/surface" --seeds 5; return ;;
-	faults:*)	FAULT=${1#*:} "$dir/m/faults" --seeds 30; return ;;
+	faults:*)	FAULT=${1#*:} "$dir/m/faults" --seeds $(fault_seeds ${1#*:})
+			return ;;
+	damage:*)	FAULT=${1#*:} "$dir/m/damage" --seeds 150; return ;;
 	esac
 	kind=m seed=1
 	while [ $seed -le 150 ] && answers $seed 200 &&
@@ -664,6 +687,9 @@ mutants() {
 	mutant truth spath.c 's/i->i_is_socket ? S_IFSOCK :/false ? 0 :/'
 	mutant truth spath.c 's/if (dir && has_entries(d, path))/if (false)/'
 	mutant disk sdisk.c 's/a->a_number < end/a->a_number < end + 9/'
+	mutant disk sdisk.c 's/next = next < old ? next : old/;/'
+	mutant disk sdisk.c 's/if (at < end)$/if (false)/'
+	mutant disk sdisk.c 's/(size_t)1 << sim_below(DRAW_DISK, 10)/(size_t)512/'
 	mutant disk sdisk.c 's/next = (at \/ SECTOR + 1) \* SECTOR/next = end/'
 	mutant disk sopen.c 's/if (m->m_inode->i_is_dir)/if (false)/'
 	mutant disk sdisk.c 's/i->i_mode = i->i_mode_stored;/;/'
@@ -689,6 +715,19 @@ mutants() {
 	mutant faults:drift ssignal.c 's/sim_after(b->b_host, sim_ns/sim_now() + (sim_ns/'
 	mutant faults:drift ssignal.c 's/sim_after(b->b_host, ns)/sim_now() + ns/'
 	mutant faults:drift snames.c 's/sim_after(b->b_host, ms/sim_now() + (ms/'
+	mutant faults:stop sfault.c 's/if (due->f_kind == FAULT_PAUSE \&\&/if (false \&\&/'
+	mutant faults:stop splan.c 's/f->f_jump = draw_jump()/f->f_jump = 0/'
+	mutant faults:late usim.c 's/h->h_late > sim_now()/false/'
+	mutant faults:bound sfault.c 's/(before == h->h_number) == (f->f_bound == SAME)/true/'
+	mutant faults:bound sfault.c 's/next->f_from_end ? end_of(f) :/false ? 0 :/'
+	mutant faults:bound sfault.c 's/sim_part(f, sum) % 4 == 0/false/'
+	mutant faults:bound sfault.c 's/\&\& h->h_number != f\[-1\].f_met/\&\& true/'
+	mutant damage:unread sdamage.c 's/return -EIO;/return 0;/'
+	mutant damage:stale sdamage.c \
+		's/p->t_data\[n\] = old_byte(i, p->t_at + n)/p->t_data[n] = 7/'
+	mutant damage:astray sdamage.c 's/f->f_kind != FAULT_ASTRAY/true/'
+	mutant damage:damage sdamage.c 's/^\t\t\tdamage(f, &p);/\t\t\t;/'
+	mutant damage:empty sfault.c 's/h->h_disk = sim_disk_make()/(void)0/'
 	mutant faults:pause sfault.c 's/end_of(h->h_paused) : 0/sim_now() + UTIME_US : 0/'
 	mutant faults:narrow sfault.c 's/at = carried(from->h_narrow/at = carried(to->h_narrow/'
 	mutant faults:bandwidth sfault.c 's/\*line = at +/*line = sim_now() +/'
@@ -697,11 +736,17 @@ mutants() {
 	mutant faults:dial sflow.c '/^static void again/,/^}/ s/answer_lost(c);/;/'
 	mutant faults:dial-reset sflow.c '/^static void hit_reset/,/^}/ s/answer_lost(c);/;/'
 	mutant faults:dial-forget sflow.c 's/c->c_forgotten = NULL;/;/'
-	mutant faults:swizzle sfault.c 's/(half + part(f, i + 1) % half)/f->f_length/'
-	mutant faults:swizzle sfault.c 's/past < (utime_ns)(part(f, i) % half)/past < 0/'
-	mutant faults:lost sfault.c 's/i == s->s_lost_nr \&\& i == s->s_lost_most/false/'
-	mutant faults:step sstate.c 's/sim_step(sim_self()->b_host, AT_STATE)/(void)0/'
-	mutant faults:step sudp.c 's/sim_step(from, AT_SEND)/(void)0/'
+	mutant faults:swizzle sfault.c 's/(half + sim_part(f, i + 1) % half)/f->f_length/'
+	mutant faults:swizzle sfault.c 's/past < (utime_ns)(sim_part(f, i) % half)/past < 0/'
+	mutant faults:split ssplit.c 's/return steps > (nr/return steps >= (nr/'
+	mutant faults:split ssplit.c \
+		's/nr > 0 \&\& sim_part(f, DRAWN_ON/false \&\& sim_part(f, DRAWN_ON/'
+	mutant faults:split ssplit.c 's/return FIRST | SECOND;/return FIRST;/'
+	mutant faults:split ssplit.c 's/(from->h_is_client \&\& to->h_is_client)/false/'
+	mutant faults:lost splan.c 's/i == s->s_lost_nr \&\& i == s->s_lost_most/false/'
+	mutant faults:step sstate.c 's/sim_armed_nr > 0/false/'
+	mutant faults:step sudp.c \
+		's/!sim_step_by(\&k->k_file, AT_SEND)/false/; s/sim_step(from, AT_SEND)/;/'
 	mutant faults:slow sfault.c 's/return is_on(h->h_slow) ? ns \* SLOW : ns/return ns/'
 }
 

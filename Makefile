@@ -26,11 +26,11 @@ CORE    := usched $(if $(HARD),uhard)
 # The list that CMake, Meson and pip read, too. uhard.c is empty without the hard mode.
 MODULES := $(basename $(notdir $(shell cat sources 2>/dev/null)))
 FACE    := pthreads pcancel pkeys ptime pmutex prwlock pbarrier pint psem pstart
-SIM     := usim stime smember schance sblock sstate sfuture splan sfault ssplit sfile sepoll snet \
-	   sflow stcp sudp soption sunix sdisk sdamage swalk sopen spath smap sevent scalls snames \
-	   schecked srefused snumber snfd snfile snfolder snhost smachine scpu suser sexit stemp \
-	   ssignal spending sio sserve sown sstdio sthread sseal scaller ssearch sreal spage \
-	   uhistory
+SIM     := usim stime smember schance sblock sstate smark sguide sfuture splan sfault ssplit sfile \
+	   sepoll snet sflow stcp sudp soption sunix sdisk sdamage swalk sopen spath smap sevent \
+	   scalls snames schecked srefused snumber snfd snfile snfolder snhost smachine scpu suser \
+	   sexit stemp ssignal spending sio sserve sown sstdio sthread sseal scaller ssearch sreal \
+	   spage uhistory
 # Installed: links of include/, and what that has itself (include/README.md). What programs include
 # as <usched/x.h>, and the parts of these that are inlined.
 HEADERS := $(notdir $(wildcard include/usched/*.h include/usched/*.hpp))

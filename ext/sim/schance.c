@@ -14,13 +14,18 @@
 uint64_t        sim_seed;
 static uint64_t streams[DRAW_STREAMS];
 
+void sim_stream_set(enum sim_stream stream, uint64_t seed)
+{
+	streams[stream] = sim_mix(sim_mix(seed + 1) + (uint64_t)stream + 1);
+}
+
 void sim_seed_set(uint64_t seed)
 {
 	int i;
 
 	sim_seed = sim_mix(seed + 1);
 	for (i = 0; i < DRAW_STREAMS; i++)
-		streams[i] = sim_mix(sim_seed + (uint64_t)i + 1);
+		sim_stream_set((enum sim_stream)i, seed);
 }
 
 uint64_t sim_draw(enum sim_stream stream)

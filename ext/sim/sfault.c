@@ -85,6 +85,7 @@ static void follow(const struct sim_fault *f)
 {
 	struct sim_fault *next = (struct sim_fault *)f + 1;
 
+	sim_mark_fault(&sim_hosts[f->f_met], f->f_kind);
 	if (next < sim_report->p_faults + sim_report->p_fault_nr && next->f_bound != FREE &&
 	    next->f_on)
 		sim_at((next->f_from_end ? end_of(f) : sim_now()) + next->f_gap,

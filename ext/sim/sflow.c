@@ -58,6 +58,7 @@ static const char *const kind_names[] = {
 struct segment {
 	struct segment   *s_next;
 	enum segment_kind s_kind;
+	uint32_t          s_state;	/* of the sender: smark.c */
 	utime_ns          s_sent, s_at;	/* s_at: earliest arrival */
 	size_t            s_size;
 	size_t            s_room;	/* for the other flow */
@@ -89,6 +90,7 @@ void sim_segment_put(struct connection *c, int from, enum segment_kind kind,
 	s->s_sent = sim_now();
 	s->s_at   = sim_arrival(c->c_host[from], c->c_host[!from], size);
 	if (kind == DATA) {
+		s->s_state = sim_mark_send(c->c_host[from]);
 		memcpy(s->s_data, data, size);
 		if (c->c_host[0] != c->c_host[1])
 			sim_sent(c->c_host[from]);
@@ -433,6 +435,9 @@ static void arrive(void *flow)
 		again(g);
 	} else if (s != NULL && g->g_first == s) {
 		sim_hash((uint64_t)s->s_kind << 32 | s->s_size);
+		if (s->s_kind == DATA)
+			sim_mark_message(c->c_host[g->g_from],
+					 c->c_host[!g->g_from], s->s_state);
 		if (sim_is_page && s->s_kind != ROOM)
 			sim_page_message(c->c_host[g->g_from],
 					 c->c_host[!g->g_from], s->s_sent,

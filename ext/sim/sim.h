@@ -22,6 +22,9 @@ enum {
 	SIM_FDS    = 256,	/* of a host */
 	SIM_FAULTS = 64,
 	SIM_NAMES  = 64,	/* of usim_maybe() and usim_sometimes() */
+	SIM_BENDS  = 6,		/* of a course */
+	SIM_MARKS  = 1024,	/* of a run */
+	SIM_TEXT   = 256,	/* of a course, at most */
 	SIM_FIRST  = 3,		/* descriptors below are not simulated */
 	SIM_RIGHTS = 16,	/* descriptors in a message of a Unix socket */
 	SIM_PATH   = 4352,	/* the longest path of a file, and a zero */
@@ -31,6 +34,37 @@ enum {
 
 /* Chance has streams, so that more draws of one leave the others alone. */
 enum sim_stream { DRAW_PLAN, DRAW_NET, DRAW_DISK, DRAW_PROGRAM, DRAW_STREAMS };
+
+/* From a time on, a run is drawn from another seed. */
+struct sim_bend {
+	utime_ns be_at;
+	int      be_host;	/* faults come soon, and mostly there; 0: as a plan
+				   of this seed has them */
+	uint64_t be_seed;
+};
+
+/* All that chance of a run follows from: a seed, and bends in order of time. */
+struct sim_course {
+	uint64_t        co_seed;
+	int             co_nr;
+	struct sim_bend co_bends[SIM_BENDS];
+};
+
+/* What a run has reached: smark.c. */
+enum sim_mark_kind {
+	MARK_STATE,	/* a host goes from a state to another */
+	MARK_ACROSS,	/* a host comes to a state while another is in one */
+	MARK_FAULT,	/* a fault begins in a state, a state comes after a fault */
+	MARK_MESSAGE,	/* what is sent in a state arrives in another */
+	MARK_KINDS
+};
+
+struct sim_mark {
+	uint32_t           mk_id;	/* 0: no mark */
+	enum sim_mark_kind mk_kind;
+	int                mk_host;	/* a server that had a part, or 0 */
+	utime_ns           mk_at;	/* when it was reached first */
+};
 
 /* Kinds of faults: sfault.c. */
 enum sim_kind {
@@ -132,6 +166,7 @@ struct sim_name {
 
 /* What a run leaves, in memory that it shares with its parent. */
 struct sim_report {
+	struct sim_course p_course;
 	bool             p_ended;	/* the run has come to its end */
 	bool             p_failed;
 	char             p_why[500];
@@ -144,6 +179,9 @@ struct sim_report {
 	int              p_futures;	/* of --when, that have failed */
 	int              p_name_nr;
 	struct sim_name  p_names[SIM_NAMES];
+	utime_ns         p_run;		/* w_run */
+	int              p_mark_nr;
+	struct sim_mark  p_marks[SIM_MARKS];	/* a table by mk_id */
 };
 
 struct sim_host;
@@ -323,8 +361,8 @@ void             sim_too_busy(void) NORETURN;
 /* Ends the process of the run. */
 void             sim_quit(void) NORETURN;
 /* Runs one seed in this process, and ends the process. */
-void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
-			 bool story) NORETURN;
+void             sim_run(usim_setup *setup, const struct sim_course *course,
+			 uint64_t mask, bool story) NORETURN;
 /* Does the same for real. */
 void             sim_run_real(usim_setup *setup, uint64_t seed) NORETURN;
 
@@ -408,6 +446,8 @@ static inline void sim_hash(uint64_t what)
 }
 
 void             sim_seed_set(uint64_t seed);
+/* Lets a stream alone begin again, as by this seed. */
+void             sim_stream_set(enum sim_stream stream, uint64_t seed);
 uint64_t         sim_draw(enum sim_stream stream);
 unsigned         sim_below(enum sim_stream stream, unsigned nr);
 utime_ns         sim_length(enum sim_stream stream, utime_ns from, utime_ns to);
@@ -521,7 +561,7 @@ void     sim_page_message(const struct sim_host *from, const struct sim_host *to
 
 /* splan.c: the plan of faults. */
 
-void     sim_plan(uint64_t mask);
+void     sim_plan(const struct sim_course *course, uint64_t mask);
 void     sim_fault_text(struct sim_fault *f);
 
 /* Mixes the number i into what a fault has drawn. */
@@ -540,6 +580,26 @@ struct sim_fault *sim_split(const struct sim_host *from, const struct sim_host *
 void     sim_split_text(const struct sim_fault *f, char *text, size_t size);
 bool     sim_flaps(const struct sim_fault *f);
 bool     sim_is_off(const struct sim_fault *f);	/* in a turn in which it is off */
+
+/* smark.c: what a run reaches. */
+
+void     sim_mark_state(const struct sim_host *h, const char *name);
+void     sim_mark_fault(const struct sim_host *h, enum sim_kind kind);
+void     sim_mark_boot(const struct sim_host *h);
+/* Returns the state of a host that sends, for sim_mark_message() of its receiver. */
+uint32_t sim_mark_send(const struct sim_host *from);
+void     sim_mark_message(const struct sim_host *from, const struct sim_host *to,
+			  uint32_t sent);
+
+/* sguide.c: which run of a search comes next. */
+
+/* Takes what a run has reached. Called in the order of runs. */
+void     sim_guide_learn(const struct sim_course *c, const struct sim_report *r);
+/* Puts the course of run number, which bends a run that was taken. */
+void     sim_guide(uint64_t number, struct sim_course *c);
+/* Writes a course as text, and reads it. */
+const char *sim_course_text(const struct sim_course *c, char text[SIM_TEXT]);
+bool     sim_course_read(const char *text, struct sim_course *c);
 
 /* sfault.c: what faults do. */
 

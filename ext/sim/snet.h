@@ -84,6 +84,7 @@ struct datagram {
 	struct address   j_from, j_to;
 	struct sim_host *j_sender, *j_receiver;
 	utime_ns         j_sent;
+	uint32_t         j_state;	/* of the sender: smark.c */
 	size_t           j_size;
 	char             j_data[];
 };

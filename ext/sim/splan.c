@@ -30,6 +30,11 @@
  *	names		half of the faults that wait for a state wait for some names
  *			only: so for the first time of a rare state
  *
+ *	bends		from the time of a bend on (sguide.c) a run has the faults
+ *			that another plan has there; or up to three that come soon,
+ *			64 us to 4 s after one another, most of them at one host,
+ *			before those of the other plan or beside those that it had
+ *
  * An error of a sync waits for a sync in the same way. The rules for all faults
  * stand in sfault.c.
  */
@@ -69,6 +74,7 @@ struct shape {
 	bool     s_aims;	/* at the host that sends most */
 	bool     s_binds;	/* faults to those before them */
 	unsigned s_servers;
+	int      s_host;	/* of a bend, where most faults are; or 0 */
 	utime_ns s_gap;		/* most time between two faults of a burst */
 	unsigned s_octave;	/* of the shortest fault */
 	unsigned s_octaves;	/* octaves of faults, from s_octave on */
@@ -153,6 +159,15 @@ static utime_ns draw_time(const struct shape *s, utime_ns before)
 	return before + (utime_ns)(sim_draw(DRAW_PLAN) % (uint64_t)(run - before));
 }
 
+/* Draws a time soon after another, over 17 octaves from 64 us on. */
+static utime_ns draw_soon(utime_ns before)
+{
+	utime_ns octave = 64 * UTIME_US << sim_below(DRAW_PLAN, 17);
+	utime_ns at = before + (utime_ns)(sim_draw(DRAW_PLAN) % (uint64_t)octave);
+
+	return at < sim_world.w_run ? at : sim_world.w_run - 1;
+}
+
 /* Draws some kinds more often than others. */
 static enum sim_kind draw_kind(unsigned kinds)
 {
@@ -231,8 +246,9 @@ static void draw_fault(struct sim_fault *f, struct shape *s, utime_ns before)
 	bool aims;
 
 	f->f_kind = draw_kind(s->s_kinds);
-	f->f_host = draw_host();
-	f->f_at   = draw_time(s, before);
+	f->f_host = s->s_host != 0 && sim_below(DRAW_PLAN, 4) != 0 ? s->s_host :
+		draw_host();
+	f->f_at   = s->s_host != 0 ? draw_soon(before) : draw_time(s, before);
 	f->f_length = draw_length(s);
 	f->f_draw = sim_draw(DRAW_PLAN);
 	f->f_step = draw_step(s);
@@ -447,37 +463,125 @@ void sim_fault_text(struct sim_fault *f)
 		text_add(f, at, ", flapping");
 }
 
-void sim_plan(uint64_t mask)
+/* Returns how many faults a plan may have. */
+static int most(void)
 {
-	unsigned most = sim_world.w_faults < SIM_FAULTS ?
-		sim_world.w_faults : SIM_FAULTS;
-	struct shape s = draw_shape();
-	unsigned nr = most > 0 ? sim_below(DRAW_PLAN, most + 1) : 0, i;
-	utime_ns before = 0;
+	return sim_world.w_faults < SIM_FAULTS ? (int)sim_world.w_faults : SIM_FAULTS;
+}
 
-	if (s.s_kinds == 0 || draw_host() == 0 || sim_world.w_run <= 0)
-		nr = 0;
-	for (i = 0; i < nr; i++) {
-		struct sim_fault *f = &sim_report->p_faults[i];
+static unsigned draw_nr(void)
+{
+	return most() > 0 ? sim_below(DRAW_PLAN, (unsigned)most() + 1) : 0;
+}
 
-		draw_fault(f, &s, before);
-		if (sim_kind_lies(f->f_kind) && !draw_lie(&s, f)) {
+/* Draws nr faults. Those that begin at from or later are added to the plan. */
+static void draw_faults(struct shape *s, unsigned nr, utime_ns from)
+{
+	struct sim_report *r = sim_report;
+	utime_ns before = s->s_host != 0 ? from : 0;
+	bool follows = false;
+
+	if (s->s_kinds == 0 || draw_host() == 0 || sim_world.w_run <= 0)
+		return;
+	while (nr > 0 && r->p_fault_nr < most() && s->s_kinds != 0) {
+		struct sim_fault *f = &r->p_faults[r->p_fault_nr];
+
+		draw_fault(f, s, before);
+		if (sim_kind_lies(f->f_kind) && !draw_lie(s, f)) {
 			memset(f, 0, sizeof *f);
-			if (s.s_kinds == 0)
-				break;
-			i--;
 			continue;
 		}
-		if (i > 0)
-			draw_bound(f, &s);
+		if (follows)
+			draw_bound(f, s);
 		if (f->f_length > sim_world.w_run - f->f_at &&		/* sfault F1 */
 		    f->f_kind != FAULT_LOST && f->f_kind != FAULT_DRIFT)
 			f->f_length = sim_world.w_run - f->f_at;
-		sim_fault_text(f);
 		before = f->f_at > 0 ? f->f_at : before;
+		follows = f->f_at >= from;
+		r->p_fault_nr += follows;
+		if (!follows)
+			memset(f, 0, sizeof *f);
+		nr--;
+	}
+}
+
+/* Keeps the faults before a time, but none that is bound to one that is left out. */
+static void keep_before(utime_ns at)
+{
+	struct sim_report *r = sim_report;
+	bool kept = false;
+	int i, nr = r->p_fault_nr;
+
+	r->p_fault_nr = 0;
+	for (i = 0; i < nr; i++) {
+		kept = r->p_faults[i].f_at < at &&
+			(kept || r->p_faults[i].f_bound == FREE);
+		if (kept)
+			r->p_faults[r->p_fault_nr++] = r->p_faults[i];
+	}
+	memset(&r->p_faults[r->p_fault_nr], 0,
+	       (size_t)(nr - r->p_fault_nr) * sizeof r->p_faults[0]);
+}
+
+/* Notes the hosts that the plan loses, or whose disks lie. */
+static void note_lost(struct shape *s)
+{
+	const struct sim_fault *f = sim_report->p_faults;
+	unsigned i;
+
+	for (; f < sim_report->p_faults + sim_report->p_fault_nr; f++) {
+		if (f->f_kind != FAULT_LOST && !sim_kind_lies(f->f_kind))
+			continue;
+		for (i = 0; i < s->s_lost_nr && s->s_lost[i] != f->f_host; i++)
+			;
+		s->s_lost[i] = f->f_host;
+		s->s_lost_nr += i == s->s_lost_nr;
+	}
+}
+
+/* Changes the plan from the time of a bend on. */
+static void plan_bend(const struct sim_bend *b)
+{
+	struct shape s;
+	unsigned nr;
+	bool keeps;
+
+	sim_stream_set(DRAW_PLAN, b->be_seed);
+	s = draw_shape();
+	nr = draw_nr();
+	note_lost(&s);
+	s.s_kinds &= ~(1u << FAULT_DRIFT | 1u << FAULT_LATE);	/* from the start on */
+	keeps = sim_below(DRAW_PLAN, 2) == 0 && sim_report->p_fault_nr < most();
+	if (b->be_host == 0 || !keeps)
+		keep_before(b->be_at);
+	if (b->be_host > 0 && b->be_host <= sim_host_nr &&
+	    !sim_hosts[b->be_host].h_is_client) {	/* sfault F2 */
+		struct shape burst = s;
+
+		burst.s_host = b->be_host;
+		burst.s_aims = false;
+		draw_faults(&burst, 1 + sim_below(DRAW_PLAN, 3), b->be_at);
+		memcpy(s.s_lost, burst.s_lost, sizeof s.s_lost);
+		s.s_lost_nr = burst.s_lost_nr;
+	}
+	if (b->be_host == 0 || !keeps)
+		draw_faults(&s, nr, b->be_at);
+}
+
+void sim_plan(const struct sim_course *c, uint64_t mask)
+{
+	struct shape s = draw_shape();
+	int i;
+
+	draw_faults(&s, draw_nr(), 0);
+	for (i = 0; i < c->co_nr; i++)
+		plan_bend(&c->co_bends[i]);
+	for (i = 0; i < sim_report->p_fault_nr; i++) {
+		struct sim_fault *f = &sim_report->p_faults[i];
+
+		sim_fault_text(f);
 		f->f_on = mask >> i & 1;
 		if (f->f_on && f->f_bound == FREE)
 			sim_at(f->f_at, sim_fault_due, f);
 	}
-	sim_report->p_fault_nr = (int)i;
 }

@@ -8,7 +8,8 @@
  * children at a time as there are processors. Their reports are taken in the order
  * of seeds, so a search finds and prints the same with any number of children.
  *
- *	--seeds N	N runs from --from on, until one fails
+ *	--seeds N	N runs from --from on, until one fails. Some are bent to what
+ *			others have reached (sguide.c), but for --plain
  *	shrinking	leaves out one fault at a time, again and again, as long as
  *			the run still fails. The failure takes all that are left,
  *			though there may be smaller sets
@@ -50,6 +51,9 @@
 #define FUTURES		20	/* of a point in time */
 #define SHARP		(10 * UTIME_MS)	/* of --when */
 #define ALL		UINT64_MAX
+#define PLAIN		16	/* runs, before three of four are bent */
+#define AHEAD		8	/* runs that are drawn before their last are taken */
+#define AHEAD_MOST	(2 * JOBS_MOST)
 
 /* What the runs of a search have done together. */
 struct sums {
@@ -63,15 +67,17 @@ struct sums {
 };
 
 struct options {
-	unsigned long long o_seed, o_seeds, o_from;
+	struct sim_course  o_course;
+	unsigned long long o_seeds, o_from;
 	unsigned long long o_jobs;
 	bool               o_is_one, o_twice, o_hashes, o_when, o_real, o_page;
+	bool               o_plain;
 	uint64_t           o_mask;
 };
 
 /* A run that was started, until its report is taken. */
 struct slot {
-	unsigned long long s_seed;
+	struct sim_course  s_course;
 	pid_t              s_pid;	/* 0: it has ended */
 	bool               s_is_again;	/* the second run of --twice */
 	uint64_t           s_hash;	/* hash of the first run */
@@ -84,7 +90,8 @@ static int nowhere = -1;		/* /dev/null */
 
 static int usage(const char *program, FILE *to)
 {
-	fprintf(to, "%s --seeds N [--from N] [--jobs N] [--twice] [--hashes]\n"
+	fprintf(to, "%s --seeds N [--from N] [--jobs N] [--twice] [--hashes] "
+		"[--plain]\n"
 		"%s --seed N [--only FAULT,...] [--when] [--page >FILE.html]\n"
 		"%s --real [--seed N]\n"
 		"  --seeds N   runs N seeds, or until one fails: then leaves "
@@ -93,7 +100,8 @@ static int usage(const char *program, FILE *to)
 		"  --jobs N    so many at a time: as many as processors\n"
 		"  --twice     runs each twice, and compares the hashes\n"
 		"  --hashes    prints the hash of each\n"
-		"  --seed N    runs one seed, and prints its story\n"
+		"  --plain     bends no seed to what was found before\n"
+		"  --seed N    runs one seed, bent or not, and prints its story\n"
 		"  --only A,B  with these of its faults only; 0: none\n"
 		"  --when      says when its failure became inevitable\n"
 		"  --page      prints the story as a page for a browser\n"
@@ -111,13 +119,13 @@ static void hush(void)
 		_exit(3);
 }
 
-static NORETURN void child(usim_setup *setup, uint64_t seed, uint64_t mask,
-			   bool story)
+static NORETURN void child(usim_setup *setup, const struct sim_course *c,
+			   uint64_t mask, bool story)
 {
 	struct itimerval t = { .it_value = { PATIENCE, 0 } };
 
 	if (unsetenv("USCHED_SEED") != 0 || setitimer(ITIMER_PROF, &t, NULL) != 0 ||
-	    (seed % LAWFUL != 1 && setenv("USCHED_LAW", "off", 0) != 0))
+	    (c->co_seed % LAWFUL != 1 && setenv("USCHED_LAW", "off", 0) != 0))
 		_exit(3);
 #if defined(M_ARENA_MAX)
 	(void)mallopt(M_ARENA_MAX, 1);
@@ -126,7 +134,7 @@ static NORETURN void child(usim_setup *setup, uint64_t seed, uint64_t mask,
 		hush();
 	else				/* the end is seen, too, if a signal ends it */
 		setvbuf(stdout, NULL, _IOLBF, 0);
-	sim_run(setup, seed, mask, story);
+	sim_run(setup, c, mask, story);
 }
 
 /* Says in the report how a child has ended that has not said so itself. */
@@ -153,7 +161,8 @@ static void broken(void)
 }
 
 /* Starts a run, whose report is in *report. Returns its process. */
-static pid_t start(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+static pid_t start(usim_setup *setup, const struct sim_course *c, uint64_t mask,
+		   bool story)
 {
 	pid_t pid;
 
@@ -162,7 +171,7 @@ static pid_t start(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0)
-		child(setup, seed, mask, story);
+		child(setup, c, mask, story);
 	if (pid < 0)
 		broken();
 	return pid;
@@ -181,13 +190,14 @@ static pid_t await(pid_t pid, int *status)
 	return ended;
 }
 
-/* Runs a seed. Its report is in *report. Returns whether it has passed. */
-static bool run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+/* Runs a course. Its report is in *report. Returns whether it has passed. */
+static bool run(usim_setup *setup, const struct sim_course *c, uint64_t mask,
+		bool story)
 {
 	int status = 0;
 
 	report = reports;
-	await(start(setup, seed, mask, story), &status);
+	await(start(setup, c, mask, story), &status);
 	explain(status);
 	return !report->p_failed;
 }
@@ -289,8 +299,8 @@ static void print_mask(uint64_t mask)
 	printf("%s\n", mask == 0 ? "0" : "");
 }
 
-/* Returns the faults that the failure of a seed takes. */
-static uint64_t shrink(usim_setup *setup, uint64_t seed, int *runs)
+/* Returns the faults that the failure of a course takes. */
+static uint64_t shrink(usim_setup *setup, const struct sim_course *c, int *runs)
 {
 	uint64_t mask = report->p_fault_nr == SIM_FAULTS ? ALL :
 		((uint64_t)1 << report->p_fault_nr) - 1, less;
@@ -304,7 +314,7 @@ static uint64_t shrink(usim_setup *setup, uint64_t seed, int *runs)
 			if (less == mask)
 				continue;
 			++*runs;
-			if (!run(setup, seed, less, false)) {
+			if (!run(setup, c, less, false)) {
 				mask = less;
 				again = true;
 			}
@@ -330,33 +340,70 @@ static void print_faults(uint64_t mask)
 			print_fault(i + 1, &report->p_faults[i]);
 }
 
-static void failure(usim_setup *setup, const char *program, uint64_t seed)
+static void failure(usim_setup *setup, const char *program,
+		    const struct sim_course *c)
 {
+	char text[SIM_TEXT];
 	int faults = report->p_fault_nr, runs = 0, left = 0;
 	uint64_t mask, bits;
 
-	printf("seed %llu FAILED: %s\n", (unsigned long long)seed, report->p_why);
-	mask = shrink(setup, seed, &runs);
+	printf("seed %s FAILED: %s\n", sim_course_text(c, text), report->p_why);
+	mask = shrink(setup, c, &runs);
 	for (bits = mask; bits != 0; bits &= bits - 1)
 		left++;
-	(void)run(setup, seed, mask, false);
+	(void)run(setup, c, mask, false);
 	printf("faults that it takes: %d of %d, by %d runs: %s\n", left, faults,
 	       runs, report->p_why);
 	print_faults(mask);
-	printf("%s --seed %llu --only ", program, (unsigned long long)seed);
+	printf("%s --seed %s --only ", program, text);
 	print_mask(mask);
 }
 
-/* The search. Slot i has the report i + 1. */
+/*
+ * The search. Slot i has the report i + 1. The course of a run is drawn when all
+ * runs but the last before it are taken (sguide.c): how many these are depends on
+ * its number alone, and grows, so that many processes have work.
+ */
 
 struct search {
 	const struct options *h_options;
 	usim_setup           *h_setup;
 	struct slot           h_slots[2 * JOBS_MOST];
 	int                   h_slot_nr, h_running;
-	unsigned long long    h_next;	/* the seed that starts next */
-	unsigned long long    h_taken;	/* the seed whose report is taken next */
+	unsigned long long    h_next;	/* the run that starts next */
+	unsigned long long    h_taken;	/* the run whose report is taken next */
+	unsigned long long    h_drawn;	/* the run whose course is drawn next */
+	struct sim_course     h_courses[2 * AHEAD_MOST];
 };
+
+/* Returns whether a run is a plain seed. */
+static bool is_plain(const struct options *o, unsigned long long run)
+{
+	run -= o->o_from;
+	return o->o_plain || run < PLAIN || run % 2 == 0;
+}
+
+/* Draws the courses whose time has come. */
+static void search_draw(struct search *h)
+{
+	const struct options *o = h->h_options;
+	unsigned long long ahead;
+
+	for (;; h->h_drawn++) {
+		struct sim_course *c = &h->h_courses[h->h_drawn % (2 * AHEAD_MOST)];
+
+		ahead = AHEAD + (h->h_drawn - o->o_from) / 8;
+		if (ahead > AHEAD_MOST || o->o_plain)
+			ahead = AHEAD_MOST;
+		if (h->h_drawn >= h->h_taken + ahead &&
+		    h->h_drawn >= o->o_from + PLAIN)
+			return;
+		if (is_plain(o, h->h_drawn))
+			*c = (struct sim_course) { .co_seed = h->h_drawn };
+		else
+			sim_guide(h->h_drawn, c);
+	}
+}
 
 static struct slot *slot_of(struct search *h, unsigned long long seed)
 {
@@ -366,7 +413,7 @@ static struct slot *slot_of(struct search *h, unsigned long long seed)
 static void slot_start(struct search *h, struct slot *s)
 {
 	report = s->s_report;
-	s->s_pid = start(h->h_setup, s->s_seed, ALL, false);
+	s->s_pid = start(h->h_setup, &s->s_course, ALL, false);
 	h->h_running++;
 }
 
@@ -375,13 +422,14 @@ static void search_fill(struct search *h)
 {
 	const struct options *o = h->h_options;
 
-	while (h->h_running < (int)o->o_jobs &&
+	search_draw(h);
+	while (h->h_running < (int)o->o_jobs && h->h_next < h->h_drawn &&
 	       h->h_next < o->o_from + o->o_seeds &&
 	       h->h_next < h->h_taken + (unsigned)h->h_slot_nr) {
 		struct slot *s = slot_of(h, h->h_next);
 
-		*s = (struct slot) { .s_seed = h->h_next++, .s_report =
-			reports + 1 + (s - h->h_slots) };
+		*s = (struct slot) { .s_course = h->h_courses[h->h_next++ %
+			(2 * AHEAD_MOST)], .s_report = reports + 1 + (s - h->h_slots) };
 		slot_start(h, s);
 	}
 }
@@ -420,24 +468,29 @@ static void search_stop(struct search *h)
 		}
 }
 
-/* Takes the report of the next seed. Returns whether all is well. */
+/* Takes the report of the next run. Returns whether all is well. */
 static bool search_take(struct search *h, struct sums *m, const char *program)
 {
 	struct slot *s = slot_of(h, h->h_taken++);
+	char text[SIM_TEXT];
 
 	report = s->s_report;
 	if (h->h_options->o_hashes)
-		printf("%llu %016llx\n", s->s_seed,
+		printf("%s %016llx\n", sim_course_text(&s->s_course, text),
 		       (unsigned long long)report->p_hash);
 	add(m);
+	if (!h->h_options->o_plain)
+		sim_guide_learn(&s->s_course, report);
+	search_draw(h);
 	if (!report->p_failed &&
 	    (!s->s_is_again || s->s_hash == report->p_hash))
 		return true;
 	search_stop(h);
 	if (s->s_is_again && s->s_hash != report->p_hash)
-		printf("seed %llu: two runs differ\n", s->s_seed);
+		printf("seed %s: two runs differ\n",
+		       sim_course_text(&s->s_course, text));
 	else
-		failure(h->h_setup, program, s->s_seed);
+		failure(h->h_setup, program, &s->s_course);
 	return false;
 }
 
@@ -450,7 +503,7 @@ static int search(const struct options *o, usim_setup *setup, const char *progra
 	h.h_options = o;
 	h.h_setup = setup;
 	h.h_slot_nr = 2 * (int)o->o_jobs;
-	h.h_next = h.h_taken = o->o_from;
+	h.h_next = h.h_taken = h.h_drawn = o->o_from;
 	while (h.h_taken < o->o_from + o->o_seeds) {
 		search_fill(&h);
 		s = slot_of(&h, h.h_taken);
@@ -471,7 +524,7 @@ static int search(const struct options *o, usim_setup *setup, const char *progra
 static int futures_at(const struct options *o, usim_setup *setup, utime_ns at)
 {
 	sim_futures_at(at, FUTURES);
-	(void)run(setup, o->o_seed, o->o_mask, false);
+	(void)run(setup, &o->o_course, o->o_mask, false);
 	sim_futures_at(0, 0);
 	if (!o->o_page)
 		printf("  %6lld.%03lld s: %d of %d futures fail\n",
@@ -501,15 +554,16 @@ static void bisect(const struct options *o, usim_setup *setup, utime_ns to,
 
 static int when(const struct options *o, usim_setup *setup)
 {
-	char text[80];
+	char text[80], course[SIM_TEXT];
 	utime_ns to;
 
-	if (run(setup, o->o_seed, o->o_mask, false)) {
-		printf("seed %llu passed\n", o->o_seed);
+	sim_course_text(&o->o_course, course);
+	if (run(setup, &o->o_course, o->o_mask, false)) {
+		printf("seed %s passed\n", course);
 		return 0;
 	}
 	to = report->p_time;
-	printf("seed %llu FAILED at %lld.%03lld s: %s\n", o->o_seed,
+	printf("seed %s FAILED at %lld.%03lld s: %s\n", course,
 	       (long long)(to / UTIME_S), (long long)(to % UTIME_S / UTIME_MS),
 	       report->p_why);
 	bisect(o, setup, to, text, sizeof text);
@@ -519,10 +573,11 @@ static int when(const struct options *o, usim_setup *setup)
 
 static int one(const struct options *o, usim_setup *setup)
 {
-	bool passed = run(setup, o->o_seed, o->o_mask, true);
+	bool passed = run(setup, &o->o_course, o->o_mask, true);
+	char text[SIM_TEXT];
 
 	print_faults(o->o_mask);
-	printf("seed %llu %s%s, hash %016llx\n", o->o_seed,
+	printf("seed %s %s%s, hash %016llx\n", sim_course_text(&o->o_course, text),
 	       passed ? "passed" : "FAILED: ", report->p_why,
 	       (unsigned long long)report->p_hash);
 	return !passed;
@@ -532,15 +587,16 @@ static int one(const struct options *o, usim_setup *setup)
 static int page(const struct options *o, const char *program, usim_setup *setup)
 {
 	static struct sim_report whole;
-	char result[800], text[80] = "";
+	char result[1100], text[80] = "", course[SIM_TEXT];
 	bool passed;
 
 	sim_page_begin();
-	passed = run(setup, o->o_seed, o->o_mask, true);
+	passed = run(setup, &o->o_course, o->o_mask, true);
 	whole = *report;
 	if (!passed && o->o_when)
 		bisect(o, setup, whole.p_time, text, sizeof text);
-	snprintf(result, sizeof result, "%s, seed %llu: %s%s%s%s", program, o->o_seed,
+	snprintf(result, sizeof result, "%s, seed %s: %s%s%s%s", program,
+		 sim_course_text(&o->o_course, course),
 		 passed ? "passed" : "FAILED: ", whole.p_why,
 		 text[0] != 0 ? ", " : "", text);
 	sim_report = &whole;
@@ -589,6 +645,8 @@ static bool parse(char **argv, struct options *o)
 			o->o_twice = true;
 		} else if (strcmp(*argv, "--hashes") == 0) {
 			o->o_hashes = true;
+		} else if (strcmp(*argv, "--plain") == 0) {
+			o->o_plain = true;
 		} else if (strcmp(*argv, "--page") == 0) {
 			o->o_page = true;
 		} else if (strcmp(*argv, "--real") == 0) {
@@ -606,7 +664,7 @@ static bool parse(char **argv, struct options *o)
 				return false;
 		} else if (strcmp(*argv, "--seed") == 0) {
 			o->o_is_one = true;
-			if (!number(*++argv, &o->o_seed))
+			if (*++argv == NULL || !sim_course_read(*argv, &o->o_course))
 				return false;
 		} else if (strcmp(*argv, "--only") == 0) {
 			if (!mask_of(*++argv, &o->o_mask))
@@ -641,7 +699,7 @@ int usim_main(int argc, char **argv, usim_setup *setup)
 		broken();
 	sim_report = report = reports;
 	if (o.o_real)
-		return sim_real(setup, o.o_seed);
+		return sim_real(setup, o.o_course.co_seed);
 	nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	sim_caller_prepare();
 	return !o.o_is_one ? search(&o, setup, argv[0]) :

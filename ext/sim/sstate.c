@@ -48,6 +48,8 @@ int usim_maybe(const char *name)
 	n->n_asked++;
 	yes = sim_below(DRAW_PROGRAM, 4u << (draw >> 8) % 6) == 0 && draw % 2 == 0;
 	n->n_true += yes;
+	if (yes)
+		sim_mark_state(sim_self()->b_host, name);
 	return yes;
 }
 
@@ -60,6 +62,9 @@ void usim_sometimes(int cond, const char *name)
 	n = name_of(name, false);
 	n->n_asked++;
 	n->n_true += cond != 0;
-	if (cond && sim_armed_nr > 0)
+	if (!cond)
+		return;
+	sim_mark_state(sim_self()->b_host, name);
+	if (sim_armed_nr > 0)
 		sim_step_armed(sim_self()->b_host, AT_STATE, n->n_name);
 }

@@ -49,6 +49,7 @@ static void datagram_arrive(void *datagram)
 		return;
 	}
 	sim_hash_bytes(j->j_data, j->j_size);
+	sim_mark_message(j->j_sender, to, j->j_state);
 	if (sim_is_page)
 		sim_page_message(j->j_sender, to, j->j_sent, "datagram",
 				 j->j_size);
@@ -90,6 +91,7 @@ static int datagram_send(struct end *k, struct address to, struct sim_host *h,
 		j->j_sender = from;
 		j->j_receiver = h;
 		j->j_sent = sim_now();
+		j->j_state = sim_mark_send(from);
 		j->j_size = size;
 		if (size > 0)
 			memcpy(j->j_data, buf, size);

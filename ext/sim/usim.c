@@ -242,6 +242,7 @@ static void host_boot(void *host)
 	h->h_is_down = false;
 	h->h_port = 32768;
 	h->h_start = sim_now();
+	sim_mark_boot(h);
 	sim_hash((uint64_t)(h->h_number << 16 | b->b_number));
 	sim_story(h, b->b_number == 1 ? "boots" : "boots again");
 	if (sim_thread(b, host_run, b) == NULL)
@@ -348,13 +349,23 @@ static void judge(void *unused)
 	sim_quit();
 }
 
+/* The time of a bend has come. Futures go on by seeds of their own. */
+static void world_bend(void *bend)
+{
+	if (!sim_is_well)
+		sim_seed_set(((const struct sim_bend *)bend)->be_seed);
+}
+
 static void world_begin(void)
 {
+	struct sim_course *c = &sim_report->p_course;
 	int i;
 
 	sim_is_on = true;
 	sim_page_hosts();
-	sim_plan(world.w_mask);
+	sim_plan(c, world.w_mask);
+	for (i = 0; i < c->co_nr; i++)
+		sim_at(c->co_bends[i].be_at, world_bend, &c->co_bends[i]);
 	for (i = 1; i <= sim_host_nr; i++)
 		sim_at(0, host_boot, &sim_hosts[i]);
 	sim_futures_begin();
@@ -373,6 +384,7 @@ static void world_make(usim_setup *setup, uint64_t seed, bool story)
 	world.w_in_setup = true;
 	setup(&sim_world);
 	world.w_in_setup = false;
+	sim_report->p_run = sim_world.w_run;
 	if (rr_init(1, 0) != 0)
 		usim_fail("the scheduler does not start");
 	uwait_watch_add(&watch);
@@ -387,8 +399,12 @@ static NORETURN void world_run(void)
 	usim_fail("all threads wait for ever");
 }
 
-void sim_run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+void sim_run(usim_setup *setup, const struct sim_course *course, uint64_t mask,
+	     bool story)
 {
+	uint64_t seed = course->co_seed;
+
+	sim_report->p_course = *course;
 	world.w_mask = mask;
 	utime_virtual(sim_mix(seed + 1) | 1);
 	world_make(setup, seed, story);

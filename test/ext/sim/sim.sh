@@ -10,7 +10,7 @@
 # run unmodified:
 # libhiredis (redis.c), libevent (evhttp.c), libcurl (curl.c), libpq (pq.c); and so
 # does the server of examples/httpd, among hostile clients (httpd.c). Runs repeat:
-# hashes of 20 seeds of the examples are those of test/ext/sim/*.hashes. Their planted
+# hashes of 40 runs of the examples are those of test/ext/sim/*.hashes. Their planted
 # errors are found within 2000 seeds, and without them seeds pass. The same binaries
 # run for real (real.c), a story is a page, and gdb names hosts. doc/sim.md runs as it
 # stands.
@@ -336,10 +336,10 @@ hostile() {
 		try 'httpd' "$dir/plain/httpd" --seeds 3 --twice
 }
 
-# Hashes of 20 seeds are those that are kept.
+# Hashes of 40 runs, of which some are bent, are those that are kept.
 example() { # NAME, KIND, flags, compiler, emulator
 	try "$1 $2" program $2 "$3" $4 examples/sim/$1.c $1 || return
-	$5 "$dir/$2/$1" --seeds 20 --hashes >"$dir/hashes" 2>&1
+	$5 "$dir/$2/$1" --seeds 40 --hashes >"$dir/hashes" 2>&1
 	try "hashes of $1, $2" diff "$dir/hashes" test/ext/sim/$1.hashes
 }
 
@@ -478,6 +478,29 @@ searches() {
 	judge $? 'when, on a page' "$dir/when" "$dir/page.html"
 }
 
+# A search that goes on from what it has reached climbs to where plain seeds do not come.
+# A run that it has bent is the same alone.
+guided() {
+	try 'guide' program plain -O1 $cc test/ext/sim/guide.c guide || return
+	"$dir/plain/guide" --seeds 400 >"$dir/log"
+	[ $? = 1 ] && grep -q '^seed .*@.* FAILED: climber: the top' "$dir/log"
+	judge $? 'a search that is guided' "$dir/log"
+	! sh -c "$(tail -n 1 "$dir/log")" >"$dir/story" &&
+		grep -q 'FAILED: climber: the top' "$dir/story"
+	judge $? 'a bent run with the faults that are left' "$dir/story"
+	try 'a search that is not guided' "$dir/plain/guide" --seeds 400 \
+		--plain
+	for jobs in 1 3; do
+		"$dir/plain/tickets" --seeds 80 --jobs $jobs --hashes >"$dir/jobs.$jobs"
+	done
+	try 'a search with three processes' diff "$dir/jobs.1" "$dir/jobs.3"
+	again=$(grep '@.*@.*,' "$dir/jobs.1" | tail -n 1)
+	"$dir/plain/tickets" --seed "${again% *}" >"$dir/story"
+	grep -q "hash ${again#* }$" "$dir/story"
+	judge $? "the bent run $again alone" "$dir/story"
+	try 'bent runs twice' "$dir/plain/tickets" --seeds 80 --twice
+}
+
 # The program and the commands of doc/sim.md, and what it shows of their output. One
 # of them runs for real, so document_end() looks later.
 document() {
@@ -564,6 +587,7 @@ mutant_program() { # test
 tried() { # test
 	case $1 in
 	history)	"$dir/m/history"; return ;;
+	guide)		! "$dir/m/guide" --seeds 400; return ;;
 	world)		"$dir/m/world" --seeds 15 --from 361; return ;;
 	disk)		"$dir/m/disk" --seeds 1200; return ;;
 	real)		$cc "$dir/m/p/real.all.o" "$dir/uwrap.o" "$dir/m/lib.a" \
@@ -744,6 +768,8 @@ mutants() {
 	mutant faults:split ssplit.c 's/return FIRST | SECOND;/return FIRST;/'
 	mutant faults:split ssplit.c 's/(from->h_is_client \&\& to->h_is_client)/false/'
 	mutant faults:lost splan.c 's/i == s->s_lost_nr \&\& i == s->s_lost_most/false/'
+	mutant guide sguide.c 's/w->i_at \/ UTIME_US + 1/1/'
+	mutant guide sguide.c 's/\*c = w->i_course;/;/'
 	mutant faults:step sstate.c 's/sim_armed_nr > 0/false/'
 	mutant faults:step sudp.c \
 		's/!sim_step_by(\&k->k_file, AT_SEND)/false/; s/sim_step(from, AT_SEND)/;/'
@@ -801,6 +827,7 @@ bugs tickets TICKETS_BUG "1 ${full:+2 3 4}"
 bugs device DEVICE_BUG "3 ${full:+1 2 4}"
 bugs raft RAFT_BUG 2
 searches
+guided
 looks
 reals_end
 document_end

@@ -14,17 +14,18 @@
  *			stay, or those of seed 33 come
  *
  * The first number of a course is that of the run in its search. Of a search, the first
- * sixteen runs and then each fourth are plain seeds, so that errors which need no guide
+ * sixteen runs and then each second are plain seeds, so that errors which need no guide
  * are found as soon as without it. The others are bent:
  *
  *	a kind of marks (smark.c) is drawn
  *	a mark of this kind, the rarer the sooner. A run that is bent at a mark has
  *		this mark again, so each try makes it dearer
  *	a run that has had it, of up to four that are kept
- *	the time of the mark in that run, or sometimes a little before
+ *	the time of the mark in that run, or sometimes a little before. The more of
+ *		the run is left then, the sooner it is taken: a bend near the end tries little
  *
- * G1. A run is a function of its course. What a search does is a function of its first
- *     seed: the choice for a run knows all runs but the last before it, whose number
+ * G1. A run is a function of its course. All that a search does is a function of its
+ *     first seed: the choice for a run knows all runs but the last before it, whose number
  *     does not depend on how many processes there are (ssearch.c).
  * G2. The plan of a course is drawn before the run, as that of a seed: sfault F3.
  *     w_faults, w_only and w_core hold for all of it.

@@ -581,7 +581,7 @@ void     sim_split_text(const struct sim_fault *f, char *text, size_t size);
 bool     sim_flaps(const struct sim_fault *f);
 bool     sim_is_off(const struct sim_fault *f);	/* in a turn in which it is off */
 
-/* smark.c: what a run reaches. */
+/* smark.c: marks of a run. */
 
 void     sim_mark_state(const struct sim_host *h, const char *name);
 void     sim_mark_fault(const struct sim_host *h, enum sim_kind kind);

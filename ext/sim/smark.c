@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* smark.c: marks: what a run has reached, and when. */
+/* smark.c: marks of a run: states it has reached, and when. */
 
 /*
  * An error that takes three events in an order is as rare as their product. A search

@@ -505,7 +505,7 @@ static void draw_faults(struct shape *s, unsigned nr, utime_ns from)
 	}
 }
 
-/* Keeps the faults before a time, but none that is bound to one that is left out. */
+/* Keeps the faults before a time. A fault stays with that to which it is bound. */
 static void keep_before(utime_ns at)
 {
 	struct sim_report *r = sim_report;

@@ -51,7 +51,7 @@
 #define FUTURES		20	/* of a point in time */
 #define SHARP		(10 * UTIME_MS)	/* of --when */
 #define ALL		UINT64_MAX
-#define PLAIN		16	/* runs, before three of four are bent */
+#define PLAIN		16	/* runs, before half are bent */
 #define AHEAD		8	/* runs that are drawn before their last are taken */
 #define AHEAD_MOST	(2 * JOBS_MOST)
 

@@ -133,9 +133,9 @@ static void takes(void *arg)
 		SCHED(wake)(next);
 		wait_one();
 	}
-	if (get(&hand.h_ended) != HANDS - 1)
+	/* First counted: the last must not wake the next, which has ended. */
+	if (add(&hand.h_ended, 1) != HANDS)
 		SCHED(wake)(next);
-	add(&hand.h_ended, 1);
 }
 
 /* Native threads. */

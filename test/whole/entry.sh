@@ -149,7 +149,7 @@ broken 'a case that was not chosen stays' channels lib/wait/uselect.c \
 	'/^static NOINLINE void leave_all/,/^}/s/i != chosen/i > 1 \&\& &/'
 broken 'a peer that reads nothing more' sim ext/sim/sflow.c \
 	's/k->k_fin ? EPIPE : ECONNRESET/ECONNRESET/'
-broken 'one shot' sim ext/sim/sfile.c 's/t->t_events & EPOLLONESHOT/false/'
+broken 'one shot' sim ext/sim/sepoll.c 's/t->t_events & EPOLLONESHOT/false/'
 broken 'a stream that ends unread' sim ext/sim/sunix.c \
 	's/unread ? ECONNRESET : v->u_error/v->u_error/'
 broken 'a counter that is full' sim ext/sim/sevent.c \

@@ -40,6 +40,7 @@
 
 #include "sim.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,7 @@
 #define KEPT		4096	/* marks of a search */
 #define WITNESSES	4	/* runs of a mark */
 #define TRIES		16	/* until a run is left that is long */
+#define LATEST		((long long)1 << 50)	/* us, a bend: some 35 years */
 #define EARLIER		21	/* octaves of us, before a mark */
 
 struct witness {
@@ -126,7 +128,7 @@ void sim_guide_learn(const struct sim_course *c, const struct sim_report *r)
 static unsigned weight(const struct kept *p, enum sim_mark_kind kind)
 {
 	return p->kp_id == 0 || p->kp_kind != kind ? 0 :
-		1 + (1u << 20) / (p->kp_runs * p->kp_runs);
+		1 + (unsigned)((1u << 20) / ((uint64_t)p->kp_runs * p->kp_runs));
 }
 
 /* Returns a mark of a kind; NULL: there is none. */
@@ -232,12 +234,12 @@ const char *sim_course_text(const struct sim_course *c, char text[SIM_TEXT])
 /* Reads "TIME" or "TIME.HOST". Returns where it ends; NULL: it is wrong. */
 static char *bend_read(char *end, struct sim_bend *b)
 {
-	b->be_at = strtoll(end, &end, 10) * UTIME_US;
-	if (b->be_at <= 0)
-		return NULL;
-	if (*end == '.')
-		b->be_host = (int)strtol(end + 1, &end, 10);
-	return b->be_host >= 0 && b->be_host <= USIM_HOSTS ? end : NULL;
+	long long at = strtoll(end, &end, 10);
+	long host = *end == '.' ? strtol(end + 1, &end, 10) : 0;
+
+	b->be_at = at * UTIME_US;
+	b->be_host = (int)host;
+	return at > 0 && at < LATEST && host >= 0 && host <= USIM_HOSTS ? end : NULL;
 }
 
 bool sim_course_read(const char *text, struct sim_course *c)
@@ -248,9 +250,11 @@ bool sim_course_read(const char *text, struct sim_course *c)
 
 	*c = (struct sim_course) { .co_seed = 0 };
 	for (;; text = end + 1) {
-		uint64_t seed = strtoull(text, &end, 10);
+		uint64_t seed;
 
-		if (end == text || *text == '-')
+		errno = 0;
+		seed = strtoull(text, &end, 10);
+		if (*text < '0' || *text > '9' || errno != 0)
 			return false;
 		c->co_seed = seed;
 		if (*end != '@')
@@ -259,7 +263,8 @@ bool sim_course_read(const char *text, struct sim_course *c)
 			return false;
 		bends[nr] = (struct sim_bend) { .be_seed = seed };
 		end = bend_read(end + 1, &bends[nr++]);
-		if (end == NULL || *end != ',')
+		if (end == NULL || *end != ',' ||
+		    (nr > 1 && bends[nr - 1].be_at >= bends[nr - 2].be_at))
 			return false;
 	}
 	while (nr > 0)

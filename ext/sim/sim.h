@@ -158,7 +158,7 @@ enum sim_use {
 
 /* A name of usim_maybe() or usim_sometimes(). */
 struct sim_name {
-	char n_name[40];
+	char n_name[80];
 	bool n_is_maybe;
 	long n_asked;
 	long n_true;

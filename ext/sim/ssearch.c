@@ -35,6 +35,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -64,6 +65,7 @@ struct sums {
 	long            m_waits[STEPS], m_came[STEPS];	/* faults, by step */
 	int             m_name_nr;
 	struct sim_name m_names[SIM_NAMES];
+	bool            m_too_many;		/* names */
 };
 
 struct options {
@@ -212,8 +214,10 @@ static struct sim_name *sum_of(struct sums *m, const struct sim_name *n)
 		if (m->m_names[i].n_is_maybe == n->n_is_maybe &&
 		    strcmp(m->m_names[i].n_name, n->n_name) == 0)
 			return &m->m_names[i];
-	if (m->m_name_nr == SIM_NAMES)
+	if (m->m_name_nr == SIM_NAMES) {
+		m->m_too_many = true;
 		return NULL;
+	}
 	m->m_names[i] = *n;
 	m->m_names[i].n_asked = m->m_names[i].n_true = 0;
 	m->m_name_nr++;
@@ -281,7 +285,10 @@ static bool tried(const struct sums *m)
 		       n->n_true == 0 ? "  NEVER" : "");
 		all = all && (n->n_is_maybe || n->n_true > 0);
 	}
-	return all;
+	if (m->m_too_many)
+		printf("  more than %d names of states in all runs: the others are not "
+		       "here\n", SIM_NAMES);
+	return all && !m->m_too_many;
 }
 
 /* A failure, made smaller. */
@@ -516,7 +523,8 @@ static int search(const struct options *o, usim_setup *setup, const char *progra
 		return 0;
 	if (tried(&m))
 		return 0;
-	printf("FAILED: what is NEVER true should be, sometimes\n");
+	printf(m.m_too_many ? "FAILED: whether all names were true is not known\n" :
+	       "FAILED: what is NEVER true should be, sometimes\n");
 	return 1;
 }
 
@@ -675,7 +683,8 @@ static bool parse(char **argv, struct options *o)
 	}
 	return o->o_jobs > 0 && o->o_jobs <= JOBS_MOST &&
 		(o->o_is_one || o->o_real ||
-		 (o->o_seeds > 0 && !o->o_when && !o->o_page));
+		 (o->o_seeds > 0 && o->o_seeds <= ULLONG_MAX - o->o_from &&
+		  !o->o_when && !o->o_page));
 }
 
 static unsigned long long processors(void)

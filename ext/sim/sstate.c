@@ -20,8 +20,11 @@ static struct sim_name *name_of(const char *name, bool is_maybe)
 
 	for (; n < end; n++)
 		if (n->n_is_maybe == is_maybe &&
-		    strncmp(n->n_name, name, sizeof n->n_name - 1) == 0)
+		    strcmp(n->n_name, name) == 0)
 			return n;
+	if (strlen(name) >= sizeof n->n_name)
+		usim_fail("a name of %zu characters, and %zu is the most: %s", strlen(name),
+			  sizeof n->n_name - 1, name);
 	if (sim_report->p_name_nr == SIM_NAMES)
 		usim_fail("more than %d names", SIM_NAMES);
 	sim_report->p_name_nr++;

@@ -392,6 +392,8 @@ static void world_make(usim_setup *setup, uint64_t seed, bool story)
 
 static NORETURN void world_run(void)
 {
+	if (world.w_clients == 0)
+		usim_fail("there is no client: usim_client() has failed, or was not called");
 	sim_judge = rr_thread_init(judge, NULL);
 	if (sim_judge == NULL || rr_start() != 0)
 		usim_fail("the scheduler does not start");

@@ -152,6 +152,7 @@ void usim_fail(const char *format, ...)
 /*
  * Returns 1 now and then, in runs that have drawn this name. For a rare path of
  * a program: a timeout at once, a buffer of one byte. Outside of a run always 0.
+ * Names have up to 79 characters, and a program has up to 64 of them.
  */
 int usim_maybe(const char *name);
 

@@ -270,7 +270,16 @@ failures() {
 		check test/ext/sim/world.c:.*: 1 == 2
 		law Aborted
 		never NEVER
+		alone there is no client
+		name a name of 80 characters
 	END
+	for line in "--seed 1@5,-2" "--seed 1@9223372036854775,2" "--seed 1@5.4294967297,2" \
+	    "--seed 18446744073709551616" "--seed 4@20,3@50,1" \
+	    "--seeds 20 --from 18446744073709551606"; do
+		"$dir/plain/world" $line >"$dir/log" 2>&1
+		[ $? = 2 ] && grep -q '^  --seed ' "$dir/log"
+		judge $? "not refused: $line" "$dir/log"
+	done
 	FAILURE=law "$dir/plain/world" --seed 9 >"$dir/log" 2>&1
 	grep -q 'has used the stack of thread' "$dir/log"
 	judge $? 'a story says who has broken the law' "$dir/log"

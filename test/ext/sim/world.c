@@ -102,6 +102,9 @@ static int fails(const char *how)
 		return breaks_law();
 	if (strcmp(how, "check") == 0)
 		USIM_CHECK(1 == 2);
+	if (strcmp(how, "name") == 0)
+		usim_sometimes(1, "a name that is too long for all tables here: "
+			       "80 characters, and 79 are the most.");
 	usim_sometimes(0, "never");
 	return 0;
 }
@@ -400,6 +403,8 @@ static int watch(void *unused)
 static void setup(struct usim_world *w)
 {
 	w->w_faults = 40;
+	if (getenv("FAILURE") != NULL && strcmp(getenv("FAILURE"), "alone") == 0)
+		return;
 	USIM_CHECK(usim_client("sleeper", sleeper, NULL) == 1);
 	if (getenv("FAILURE") != NULL)
 		return;

@@ -123,6 +123,8 @@ static int cache_client(void *unused)
 		if (ask(&fd, "cache", text, answer, sizeof answer)) {
 			USIM_CHECK(strcmp(answer, "+OK\r\n") == 0);
 			sure = sent;
+		} else {	/* it may come to the server at any time */
+			longest = UNEVER - 2 * UTIME_S;
 		}
 		end = usim_time() + ms * UTIME_MS;
 		longest = longest > end ? longest : end;

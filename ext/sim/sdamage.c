@@ -25,7 +25,6 @@
 
 #include "sdisk.h"
 
-#define SECTOR		512
 #define FAR		6		/* octaves of sectors that a write goes astray */
 
 /* What a fault has drawn, by number of its part. */

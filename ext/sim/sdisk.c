@@ -60,7 +60,6 @@
 
 #include "sdisk.h"
 
-#define SECTOR		512
 #define BLOCK		4096	/* of holes */
 
 /* A change of a file: bytes at a place, a length, or a mode. */

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #define PATH_ROOM	SIM_PATH
+#define SECTOR		512	/* bytes */
 
 enum change_kind { BYTES, LENGTH, MODE };
 

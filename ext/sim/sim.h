@@ -55,8 +55,7 @@ enum sim_mark_kind {
 	MARK_STATE,	/* a host goes from a state to another */
 	MARK_ACROSS,	/* a host comes to a state while another is in one */
 	MARK_FAULT,	/* a fault begins in a state, a state comes after a fault */
-	MARK_MESSAGE,	/* what is sent in a state arrives in another */
-	MARK_KINDS
+	MARK_MESSAGE	/* what is sent in a state arrives in another */
 };
 
 struct sim_mark {
@@ -152,8 +151,7 @@ enum sim_use {
 	USE_SYNC,	/* of a file */
 	USE_READ,	/* of bytes of a file */
 	USE_PEER,	/* there are two hosts */
-	USE_SPARE,	/* by w_core a host may be lost */
-	USES
+	USE_SPARE	/* by w_core a host may be lost */
 };
 
 /* A name of usim_maybe() or usim_sometimes(). */
@@ -474,7 +472,6 @@ void             sim_streams_end(const struct sim_boot *b);
 /* spending.c: lists of signals that are pending. */
 
 struct sim_pending;
-bool             sim_pending_has(const struct sim_pending *list, int signo);
 void             sim_pending_add(struct sim_pending **list, const siginfo_t *info,
 				 bool of_process);
 /* Takes the first signal that is in the set; within false: that is not. */
@@ -855,8 +852,6 @@ pid_t            sim_pid(const struct sim_boot *b);
 void             sim_random(void *to, size_t size);
 
 utime_ns         sim_clock(struct sim_host *h, clockid_t clock);
-/* Returns when a clock of the host shows this. */
-utime_ns         sim_clock_until(struct sim_host *h, clockid_t clock, utime_ns at);
 
 /* sdisk.c: disks. */
 

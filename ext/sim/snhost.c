@@ -48,7 +48,8 @@ static bool is_clock(clockid_t clock)
 	return false;
 }
 
-utime_ns sim_clock_until(struct sim_host *h, clockid_t clock, utime_ns at)
+/* Returns when a clock of the host shows this. */
+static utime_ns clock_until(struct sim_host *h, clockid_t clock, utime_ns at)
 {
 	return sim_after(h, at - sim_clock(h, clock));
 }
@@ -170,7 +171,7 @@ NAME(int, clock_nanosleep, (clockid_t clock, int flags, const struct timespec *t
 	if (t->tv_nsec < 0 || t->tv_nsec >= UTIME_S || t->tv_sec < 0)
 		return EINVAL;
 	until = flags & TIMER_ABSTIME ?
-		sim_clock_until(b->b_host, clock, sim_ns_of(t)) :
+		clock_until(b->b_host, clock, sim_ns_of(t)) :
 		sim_after(b->b_host, sim_ns_of(t));
 	rc = nap(b, until);
 	if (rc != 0 && !(flags & TIMER_ABSTIME) && left != NULL)

@@ -20,13 +20,6 @@ struct sim_pending {
 	siginfo_t           p_info;
 };
 
-bool sim_pending_has(const struct sim_pending *p, int signo)
-{
-	while (p != NULL && p->p_info.si_signo != signo)
-		p = p->p_next;
-	return p != NULL;
-}
-
 void sim_pending_add(struct sim_pending **list, const siginfo_t *info, bool of_process)
 {
 	struct sim_pending *p;

@@ -488,7 +488,6 @@ static bool search_take(struct search *h, struct sums *m, const char *program)
 	add(m);
 	if (!h->h_options->o_plain)
 		sim_guide_learn(&s->s_course, report);
-	search_draw(h);
 	if (!report->p_failed &&
 	    (!s->s_is_again || s->s_hash == report->p_hash))
 		return true;

@@ -11,26 +11,29 @@
  *	the program	read()  connect()  fsync()  clock_gettime()
  *	                   |  sim.flags: the linker's --wrap
  *	snames.c	the names of libc
- *	snfile.c snfolder.c sstdio.c	names for files, folders, streams
- *	snhost.c ssignal.c	clocks, chance, names of hosts; signals
+ *	snfd.c snfile.c snfolder.c sstdio.c stemp.c	names for descriptors, files,
+ *			folders, streams
+ *	snhost.c ssignal.c spending.c	clocks, chance, names of hosts; signals
  *	smachine.c scpu.c suser.c sexit.c	the machine; users; ends
  *	schecked.c srefused.c	names with checks; names that are refused
  *	scaller.c snumber.c	which function has made a system call
  *	sio.c sserve.c sown.c	calls and servers of lib/io/; a host's own scheduler
  *	scalls.c	calls that wait
- *	sfile.c		descriptors, waits, pipes, poll, epoll
+ *	sfile.c sepoll.c	descriptors, waits, pipes, poll; epoll
  *	snet.c sunix.c sdisk.c sevent.c	sockets; files; counters, timers
  *	sflow.c stcp.c sudp.c soption.c	parts of sockets
  *	swalk.c spath.c sopen.c smap.c	parts of the disk
  *	splan.c sfault.c	the plan of faults; what they do to hosts, links, disks
- *	ssplit.c	partitions into groups
+ *	ssplit.c sdamage.c	partitions into groups; disks that lie
  *	usim.c		hosts, the story, the end of a run
  *	stime.c schance.c sblock.c	events and time; chance and the hash; memory
  *	smember.c sstate.c sfuture.c	threads of hosts; named states; futures
+ *	smark.c		what a run has reached
  *	sseal.c		what is not simulated ends the run
  *	lib/wait/, rr	threads, virtual time
  *
  *	ssearch.c	seeds, processes, shrinking: outside of the runs
+ *	sguide.c	which run comes next
  *	spage.c		the story of a run as a page
  *	sreal.c		the same hosts on this machine: nothing is simulated
  *

@@ -81,12 +81,16 @@ bool uview_cpu_ask(struct uview_cpu *c)
 {
 	struct timespec ran;
 	struct rusage r;
+	uint64_t now = uview_ns();
 
-	/* Times of getrusage() go by ticks of the kernel. */
+	/*
+	 * Times of getrusage() go by ticks of the kernel. It gives the cpu to others at the
+	 * end of a call: now is from before, so that this is off in the run that begins.
+	 */
 	if (getrusage(RUSAGE_THREAD, &r) != 0 ||
 	    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran) != 0)
 		return false;
-	c->c_at     = uview_ns();
+	c->c_at     = now;
 	c->c_ran    = (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
 	c->c_sleeps = r.ru_nvcsw;
 	c->c_taken  = r.ru_nivcsw;

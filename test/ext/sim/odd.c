@@ -229,13 +229,16 @@ static void step(void)
 #if !defined(SIMULATED)
 /*
  * Makes the working folder the root, where that is permitted: random calls of a root
- * must not reach the machine's files. Devices are made there.
+ * must not reach the machine's files. Devices are made there. Linux does not look for
+ * descriptors beyond the process's table, which grows with the highest that was ever
+ * open: so that it is never that of the shell, it grows to the limit here.
  */
 static void enclose(void)
 {
 	static const char *const names[] = { "dev/null", "dev/zero", "dev/full" };
 	int i, fd;
 
+	(void)dup2(0, FD_MOST - 1);
 	for (fd = 3; fd < FD_MOST; fd++)	/* of the shell */
 		close(fd);
 	mkdir("dev", 0755);

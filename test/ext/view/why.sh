@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # why.sh: of each program of examples/why, uview and utop --why name the cause for
 # which it was written, and with its cure they do not. They name what is wrong in the
-# programs of test/ext/view/why, and nothing in the healthy ones. utop --why of a
-# process that runs says at most three lines, before the process has ended.
+# programs of test/ext/view/why, and nothing in the healthy ones, also if other programs
+# take the cpus. utop --why of a process that runs says at most three lines, before the
+# process has ended.
 #
 # A recording may itself say that the machine was late, or took cpus. Only then a
 # claim that fails is tried again, with a new recording. It is skipped if that says so,
@@ -19,9 +20,9 @@ Linux)	;;
 esac
 
 kinds='deadlock lock hog kernel yields timers queue pingpong starved burst'
-pid=
+pid= crowd=
 stop() {
-	[ -z "$pid" ] || kill -9 $pid 2>/dev/null
+	kill -9 $pid $crowd 2>/dev/null
 	rm -f ${pid:+/dev/shm/usched.$pid}
 }
 
@@ -91,6 +92,11 @@ spares() { # kind
 	is_state "$1" none
 }
 
+# Time without a cpu is the machine's, and of no thread.
+is_of_machine() {
+	spares hog && spares kernel && was_disturbed
+}
+
 nothing() {
 	! grep -q '"machine":false' "$dir/why" && { was_disturbed ||
 		grep -q '^Nothing ' "$dir/said"; }
@@ -155,4 +161,9 @@ END
 for source in test/ext/view/why/*-healthy.c; do
 	claim "$(basename "$source" .c)" 'nothing stands out' nothing
 done
+
+for i in $(seq $((2 * $(nproc)))); do
+	(while :; do :; done) & crowd="$crowd $!"
+done
+claim pairs-healthy 'cpus that others take are told, and no thread' is_of_machine
 counted

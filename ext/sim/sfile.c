@@ -81,11 +81,11 @@ int sim_nap(struct sim_boot *b, utime_ns until)
 	return rc == -ERESTART ? -EINTR : rc == -ETIMEDOUT ? 0 : rc;
 }
 
-bool sim_interrupt(struct sim_boot *b)
+bool sim_interrupt(struct sim_boot *b, const void *stack)
 {
 	struct sim_wait *w = b->b_waits;
 
-	while (w != NULL && w->v_wait.w_stack != b->b_main)
+	while (w != NULL && w->v_wait.w_stack != stack)
 		w = w->v_next;
 	if (w == NULL || !uwait_claim(&w->v_wait))
 		return false;

@@ -489,11 +489,10 @@ void             sim_signal(struct sim_boot *b, int signo);
  * one has, without and with SA_RESTART.
  */
 int              sim_signals_handle(struct sim_boot *b);
-/* Sets a mask for a call, and puts back that before; mask NULL: nothing. */
-void             sim_mask_begin(struct sim_boot *b, const sigset_t *mask,
-				sigset_t *before);
-void             sim_mask_end(struct sim_boot *b, const sigset_t *mask,
-			      const sigset_t *before);
+/* Sets the mask that the caller has in a call, and ends it; mask NULL: nothing. */
+struct sim_mask;
+struct sim_mask *sim_mask_begin(struct sim_boot *b, const sigset_t *mask);
+void             sim_mask_end(struct sim_boot *b, struct sim_mask *q);
 int              sim_signal_watch(struct sim_boot *b, int signo);
 int              sim_signal_unwatch(struct sim_boot *b, int signo);
 int              sim_signal_wait(struct sim_boot *b, utime_ns until);
@@ -701,8 +700,8 @@ void             sim_wake(struct sim_boot *b);
 int              sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until);
 /* Sleeps. 0; -EINTR: a handler has run; or another error of lib/wait/. */
 int              sim_nap(struct sim_boot *b, utime_ns until);
-/* Lets the first thread of b handle signals. False: it does not wait here. */
-bool             sim_interrupt(struct sim_boot *b);
+/* Lets a thread of b handle signals. False: it does not wait here. */
+bool             sim_interrupt(struct sim_boot *b, const void *stack);
 int              sim_pipe(struct sim_boot *b, int fds[2], int flags);
 
 struct pollfd;

@@ -381,14 +381,12 @@ NAME(int, poll, (struct pollfd *fds, nfds_t nr, int ms))
 static int poll_masked(struct sim_boot *b, struct pollfd *fds, size_t nr,
 		       utime_ns until, const sigset_t *mask)
 {
-	sigset_t before;
-	int rc;
+	struct sim_mask *q = sim_mask_begin(b, mask);
+	int rc = sim_poll(b, fds, nr, until);
 
-	sim_mask_begin(b, mask, &before);
-	rc = sim_poll(b, fds, nr, until);
 	if (rc == 0 && mask != NULL && sim_signals_handle(b) != 0)
 		rc = -EINTR;
-	sim_mask_end(b, mask, &before);
+	sim_mask_end(b, q);
 	return rc;
 }
 
@@ -507,12 +505,10 @@ NAME(int, epoll_wait, (int epfd, struct epoll_event *e, int nr, int ms))
 static int epoll_masked(struct sim_boot *b, int epfd, struct epoll_event *e, int nr,
 			utime_ns until, const sigset_t *mask)
 {
-	sigset_t before;
-	int rc;
+	struct sim_mask *q = sim_mask_begin(b, mask);
+	int rc = sim_epoll_wait(b, epfd, e, nr, until);
 
-	sim_mask_begin(b, mask, &before);
-	rc = sim_epoll_wait(b, epfd, e, nr, until);
-	sim_mask_end(b, mask, &before);
+	sim_mask_end(b, q);
 	return rc;
 }
 

@@ -21,8 +21,9 @@
  *	a handler	is called
  *	usignal_watch()	the signal is counted, and usignal_wait() returns it
  *
- * Masks belong to the host, not to a thread of it, and so does that which ppoll() and
- * its like set while they wait. A host that boots ignores what
+ * Masks belong to the host, not to a thread of it. That which sigsuspend(), ppoll() and
+ * their like set belongs to their caller, until they end or a handler begins: of a
+ * signal that is queued twice, one comes in the call. A host that boots ignores what
  * main() or setup has ignored by sigaction() or signal(), as a program does after
  * exec(); all else is SIG_DFL. Actions that the shell has set have no influence.
  */
@@ -46,16 +47,23 @@
 #define TIMER		int
 #endif
 
+/* The mask that a thread has in a call. */
+struct sim_mask {
+	struct sim_mask *sm_next;
+	const void      *sm_stack;
+	sigset_t         sm_set;
+};
+
 /* Whom a signal is for. raise() and SIGPIPE mean the caller. */
 enum whom { THREAD, PROCESS };
 
 struct sim_signals {
 	struct sigaction g_actions[MOST + 1];
 	sigset_t         g_mask;
+	struct sim_mask *g_calls;		/* masks of calls */
 	struct sim_pending *g_pending;
 	int              g_watches[MOST + 1];	/* usignal_watch() */
 	unsigned         g_came[MOST + 1];	/* signals that came, and were not taken */
-	bool             g_is_pending;		/* some may have to be delivered */
 	/* ITIMER_REAL. */
 	utime_ns         g_alarm;		/* when it is due; 0: not set */
 	utime_ns         g_interval;
@@ -82,6 +90,35 @@ static struct sim_signals *signals_of(struct sim_boot *b)
 		b->b_signals->g_actions[i].sa_handler = ignored[i] ? SIG_IGN :
 			SIG_DFL;
 	return b->b_signals;
+}
+
+/* Returns the mask of a call that a thread is in, or NULL. */
+static struct sim_mask *mask_of_call(struct sim_signals *s, const void *stack)
+{
+	struct sim_mask *q = s->g_calls;
+
+	while (q != NULL && q->sm_stack != stack)
+		q = q->sm_next;
+	return q;
+}
+
+/* Ends the mask of a call, if it has not ended before. */
+static void mask_out(struct sim_signals *s, const struct sim_mask *q)
+{
+	struct sim_mask **at = &s->g_calls;
+
+	while (*at != NULL && *at != q)
+		at = &(*at)->sm_next;
+	if (*at != NULL)
+		*at = q->sm_next;
+}
+
+/* Returns the mask of a thread. */
+static const sigset_t *mask_of(struct sim_signals *s, const void *stack)
+{
+	const struct sim_mask *q = mask_of_call(s, stack);
+
+	return q != NULL ? &q->sm_set : &s->g_mask;
 }
 
 /* What a signal does that has no action. */
@@ -114,54 +151,47 @@ static void end_by(struct sim_boot *b, int signo)
 
 static int deliver(struct sim_boot *b, const siginfo_t *info);
 
-/* Does what sim_signals_handle() says. The first handler decides. */
-static int deliver_pending(struct sim_boot *b)
+/* The first handler decides. */
+int sim_signals_handle(struct sim_boot *b)
 {
 	struct sim_signals *s = signals_of(b);
 	int rc, first = 0;
 	siginfo_t info;
 
-	s->g_is_pending = false;
-	while (sim_pending_take(&s->g_pending, &s->g_mask, false, &info)) {
+	while (s->g_pending != NULL &&
+	       sim_pending_take(&s->g_pending, mask_of(s, ustack_self()), false, &info)) {
 		rc = deliver(b, &info);
 		first = first == 0 ? rc : first;
 	}
 	return first;
 }
 
-int sim_signals_handle(struct sim_boot *b)
-{
-	return b->b_signals->g_is_pending ? deliver_pending(b) : 0;
-}
-
-static void pend(struct sim_signals *s, const siginfo_t *info, enum whom whom)
-{
-	sim_pending_add(&s->g_pending, info, whom == PROCESS);
-	s->g_is_pending = true;
-}
-
 /*
  * Linux puts the handlers of all signals that may be delivered on the stack, and the
- * last of them runs first: those that pend run before this.
+ * last of them runs first: those that pend run before this. The first ends the mask of
+ * the call that it interrupts.
  */
 static void handle(struct sim_boot *b, siginfo_t *info, const struct sigaction *a)
 {
 	struct sim_signals *s = signals_of(b);
+	struct sim_mask *q = mask_of_call(s, ustack_self());
 	sigset_t before = s->g_mask;
 	int signo = info->si_signo;
 
 	if (a->sa_flags & (int)SA_RESETHAND)
 		s->g_actions[signo].sa_handler = SIG_DFL;
-	sigorset(&s->g_mask, &before, &a->sa_mask);
+	sigorset(&s->g_mask, q != NULL ? &q->sm_set : &before, &a->sa_mask);
+	if (q != NULL)
+		mask_out(s, q);
 	if (!(a->sa_flags & SA_NODEFER))
 		sigaddset(&s->g_mask, signo);
-	(void)deliver_pending(b);
+	(void)sim_signals_handle(b);
 	if (a->sa_flags & SA_SIGINFO)
 		a->sa_sigaction(signo, info, NULL);
 	else
 		a->sa_handler(signo);
 	s->g_mask = before;
-	(void)deliver_pending(b);
+	(void)sim_signals_handle(b);
 }
 
 static int deliver(struct sim_boot *b, const siginfo_t *info)
@@ -177,27 +207,42 @@ static int deliver(struct sim_boot *b, const siginfo_t *info)
 	return a.sa_flags & SA_RESTART ? -ERESTART : -EINTR;
 }
 
-/* Lets the first thread run the action if it waits and the host is meant; else the caller. */
+/* Lets a thread that waits run the action: the first, or one with a mask of its own. */
+static bool interrupts(struct sim_boot *b, int signo)
+{
+	struct sim_signals *s = signals_of(b);
+	const struct sim_mask *q;
+
+	if (!sigismember(mask_of(s, b->b_main), signo) && sim_interrupt(b, b->b_main))
+		return true;
+	for (q = s->g_calls; q != NULL; q = q->sm_next)
+		if (!sigismember(&q->sm_set, signo) && sim_interrupt(b, q->sm_stack))
+			return true;
+	return false;
+}
+
+/* Lets another thread run the action if it waits and the host is meant; else the caller. */
 static void signal_send(struct sim_boot *b, int signo, int code, enum whom whom)
 {
 	struct sim_signals *s = signals_of(b);
 	siginfo_t info = { .si_signo = signo, .si_code = code };
+	const void *meant = whom == PROCESS ? b->b_main : ustack_self();
 
 	if (code != SI_KERNEL)
 		info.si_pid = sim_pid(b);
-	if (s->g_watches[signo] == 0 && !sigismember(&s->g_mask, signo) &&
+	if (s->g_watches[signo] == 0 && !sigismember(mask_of(s, meant), signo) &&
 	    s->g_actions[signo].sa_handler == SIG_IGN)
 		return;
 	sim_hash((uint64_t)signo);
 	if (s->g_watches[signo] > 0) {
 		s->g_came[signo]++;
 		sim_wake(b);
-	} else if (sigismember(&s->g_mask, signo)) {
-		pend(s, &info, whom);
-		sim_wake(b);
 	} else if (whom == PROCESS && s->g_actions[signo].sa_handler != SIG_DFL &&
-		   sim_interrupt(b)) {
-		pend(s, &info, whom);
+		   interrupts(b, signo)) {
+		sim_pending_add(&s->g_pending, &info, true);
+	} else if (sigismember(mask_of(s, ustack_self()), signo)) {
+		sim_pending_add(&s->g_pending, &info, whom == PROCESS);
+		sim_wake(b);
 	} else {
 		(void)deliver(b, &info);
 	}
@@ -351,30 +396,32 @@ static int mask_by(struct sim_boot *b, int how, const sigset_t *set, sigset_t *o
 		else if (is_in && i != SIGKILL && i != SIGSTOP)
 			sigaddset(&s->g_mask, i);
 	}
-	deliver_pending(b);
+	(void)sim_signals_handle(b);
 	return 0;
 }
 
-void sim_mask_begin(struct sim_boot *b, const sigset_t *mask, sigset_t *before)
+struct sim_mask *sim_mask_begin(struct sim_boot *b, const sigset_t *mask)
 {
 	struct sim_signals *s;
+	struct sim_mask *q;
 
 	if (mask == NULL)
-		return;
+		return NULL;
 	s = signals_of(b);
-	*before = s->g_mask;
-	s->g_mask = *mask;
-	sigdelset(&s->g_mask, SIGKILL);
-	sigdelset(&s->g_mask, SIGSTOP);
-	s->g_is_pending = true;
+	q = sim_alloc(sizeof *q);
+	*q = (struct sim_mask) { s->g_calls, ustack_self(), *mask };
+	sigdelset(&q->sm_set, SIGKILL);
+	sigdelset(&q->sm_set, SIGSTOP);
+	return s->g_calls = q;
 }
 
-void sim_mask_end(struct sim_boot *b, const sigset_t *mask, const sigset_t *before)
+void sim_mask_end(struct sim_boot *b, struct sim_mask *q)
 {
-	if (mask == NULL)
+	if (q == NULL)
 		return;
-	signals_of(b)->g_mask = *before;
-	(void)deliver_pending(b);
+	mask_out(signals_of(b), q);
+	free(q);
+	(void)sim_signals_handle(b);
 }
 
 NAME(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old))
@@ -522,14 +569,14 @@ NAME(int, pause, (void))
 NAME(int, sigsuspend, (const sigset_t *mask))
 {
 	struct sim_boot *b = enter_point();
-	sigset_t before;
+	struct sim_mask *q;
 	int rc;
 
 	if (b == NULL)
 		return sigsuspend(mask);
-	sim_mask_begin(b, mask, &before);
+	q = sim_mask_begin(b, mask);
 	rc = wait_handled(b);
-	sim_mask_end(b, mask, &before);
+	sim_mask_end(b, q);
 	return (int)pointed(rc);
 }
 

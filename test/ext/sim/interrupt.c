@@ -5,6 +5,9 @@
  * tick lets the call end. Printed are its result, and the ticks that came by then: so
  * signal(7) says which calls end with EINTR, which go on, and which never do.
  *
+ * Of a signal that is pending three times, a call with a mask lets one in, unless another
+ * comes with it, or SA_NODEFER lets in all.
+ *
  *	interrupt US		on this machine, with so many microseconds for a tick
  *	interrupt --seed 1	in a host
  */
@@ -452,11 +455,74 @@ static void play(unsigned i, int restart)
 		close(other);
 }
 
+/* Calls with a mask. */
+
+static volatile int queued, others;
+
+static void count(int signo)
+{
+	if (signo == SIGUSR1)
+		others++;
+	else
+		queued++;
+}
+
+static long wait_masked(int how, const sigset_t *mask)
+{
+	struct timespec t = { 0, 1000 };
+	struct epoll_event e;
+	long rc;
+	int ep;
+
+	switch (how) {
+	case 0:
+		return sigsuspend(mask);
+	case 1:
+		return ppoll(NULL, 0, &t, mask);
+	case 2:
+		return pselect(0, NULL, NULL, NULL, &t, mask);
+	default:
+		ep = epoll_create1(0);
+		rc = epoll_pwait(ep, &e, 1, 1, mask);
+		close(ep);
+		return rc;
+	}
+}
+
+static void masked(int how, int flags, int two)
+{
+	struct sigaction a = { .sa_handler = count, .sa_flags = flags };
+	sigset_t all, none, now;
+	int i;
+
+	queued = others = 0;
+	sigemptyset(&none);
+	sigfillset(&all);
+	sigaction(SIGUSR1, &a, NULL);
+	sigaction(SIGRTMIN, &a, NULL);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	for (i = 0; i < 3; i++) {
+		kill(getpid(), SIGRTMIN);
+		if (two)
+			kill(getpid(), SIGUSR1);
+	}
+	while (sigpending(&now) == 0 && sigismember(&now, SIGRTMIN)) {
+		long rc = wait_masked(how, &none);
+
+		sigprocmask(SIG_BLOCK, NULL, &now);
+		printf("masked %d, %#x: %ld, %d %d, %d\n", how, (unsigned)flags, rc, queued,
+		       others, sigismember(&now, SIGRTMIN));
+	}
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 static void script(void)
 {
 	unsigned i;
 
 	signal(SIGPIPE, SIG_IGN);
+	for (i = 0; i < 16; i++)
+		masked((int)i / 4, i % 2 ? SA_NODEFER : 0, i / 2 % 2);
 	for (i = 0; i < sizeof list / sizeof list[0]; i++) {
 		play(i, 0);
 		play(i, 1);

@@ -11,7 +11,10 @@
 
 #include "odd.h"
 
+#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/select.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -65,6 +68,54 @@ static void signals_begin(void)
 	handler_set(SIGALRM, SA_SIGINFO, 0);
 }
 
+/* Waits with a mask, for no time or a short one. */
+static long wait_masked(const sigset_t *mask)
+{
+	struct timespec t = { 0, seldom(2) ? 0 : 100000 };
+	struct epoll_event e;
+	int ep, error;
+	long rc;
+
+	switch (below(3)) {
+	case 0:
+		return ppoll(NULL, 0, &t, mask);
+	case 1:
+		return pselect(0, NULL, NULL, NULL, &t, mask);
+	default:
+		ep = epoll_create1(0);
+		rc = epoll_pwait(ep, &e, 1, t.tv_nsec > 0, mask);
+		error = errno;
+		close(ep);
+		errno = error;
+		return rc;
+	}
+}
+
+/* Signals are pending, some of them twice, and the mask of a wait lets some in. */
+static void call_masked(const sigset_t *mask)
+{
+	sigset_t all, before, left;
+	int i;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	for (i = 0; i < 4; i++) {
+		int signo = signal_of();
+
+		(void)!(below(2) ? kill(getpid(), signo) : raise(signo));
+	}
+	raises[0] = seldom(3) ? signal_of() : 0;
+	said("masked", wait_masked(mask));
+	if (seldom(2))
+		said("masked", wait_masked(mask));
+	sigpending(&left);
+	sigprocmask(SIG_SETMASK, &before, &all);
+	for (i = 1; i <= 64; i++)
+		printf("%d", sigismember(&left, i) + 2 * sigismember(&all, i));
+	putchar('\n');
+	said("unmasked", 0);
+}
+
 static void call_signal(void)
 {
 	static const int flags[] = { SA_NODEFER, SA_RESTART, SA_ONSTACK };
@@ -80,7 +131,7 @@ static void call_signal(void)
 	sigemptyset(&set);
 	for (i = 0; i < 3; i++)
 		sigaddset(&set, signal_of());
-	switch (below(9)) {
+	switch (below(10)) {
 	case 0:
 		handler_set(signo, SA_SIGINFO | BITS(flags, 2, 0), seldom(2) ? signal_of() : 0);
 		break;
@@ -107,6 +158,9 @@ static void call_signal(void)
 		break;
 	case 6:
 		said("kill", kill(getpid(), seldom(4) ? (int)below(2) * 65 : signo));
+		break;
+	case 7:
+		call_masked(&set);
 		break;
 	default:
 		raises[0] = below(2) ? signo : 0;

@@ -515,6 +515,62 @@ static int signals(void *unused)
 	return 0;
 }
 
+/*
+ * Threads that wait at the same time, each with a mask of its own: a signal comes to that
+ * which lets it in. Outside of the calls it is blocked, and stays so.
+ */
+
+static volatile int caught[2];
+
+static void catches(int signo)
+{
+	caught[signo == SIGUSR2]++;
+}
+
+static long wait_for(int signo, utime_ns ns)
+{
+	struct timespec t = { 0, ns };
+	sigset_t but;
+
+	sigfillset(&but);
+	sigdelset(&but, signo);
+	return ppoll(NULL, 0, &t, &but);
+}
+
+static void *second(void *unused)
+{
+	(void)unused;
+	USIM_CHECK(wait_for(SIGUSR2, 500 * UTIME_MS) == -1 && errno == EINTR);
+	USIM_CHECK(caught[0] == 0 && caught[1] == 1);
+	USIM_CHECK(wait_for(SIGUSR2, 100 * UTIME_MS) == 0);
+	return NULL;
+}
+
+static int masks(void *unused)
+{
+	utime_ns start = usim_time();
+	sigset_t all, now;
+	pthread_t t;
+
+	(void)unused;
+	USIM_CHECK(signal(SIGUSR1, catches) == SIG_DFL && signal(SIGUSR2, catches) == SIG_DFL);
+	sigfillset(&all);
+	USIM_CHECK(sigprocmask(SIG_SETMASK, &all, NULL) == 0);
+	USIM_CHECK(pthread_create(&t, NULL, second, NULL) == 0);
+	later_kill(SIGUSR2);
+	USIM_CHECK(wait_for(SIGUSR1, 70 * UTIME_MS) == 0);
+	USIM_CHECK(usim_time() == start + 70 * UTIME_MS && caught[1] == 1);
+	later_kill(SIGUSR1);
+	USIM_CHECK(wait_for(SIGUSR1, 500 * UTIME_MS) == -1 && errno == EINTR);
+	USIM_CHECK(usim_time() == start + 90 * UTIME_MS && caught[0] == 1);
+	USIM_CHECK(kill(getpid(), SIGUSR1) == 0);
+	USIM_CHECK(pthread_join(t, NULL) == 0 && caught[0] == 1);
+	USIM_CHECK(sigprocmask(SIG_BLOCK, NULL, &now) == 0);
+	USIM_CHECK(sigismember(&now, SIGUSR1) == 1 && sigismember(&now, SIGUSR2) == 1);
+	USIM_CHECK(sigprocmask(SIG_UNBLOCK, &all, NULL) == 0 && caught[0] == 2);
+	return 0;
+}
+
 /* SIGPIPE ends a host that has not said otherwise. */
 static int piper(void *unused)
 {
@@ -623,9 +679,10 @@ static void setup(struct usim_world *w)
 	claims("scopes", scopes);
 	claims("locks", locks);
 	claims("signals", signals);
+	claims("masks", masks);
 	usim_host("piper", piper, NULL);
 	claims("names", names);
-	usim_client("all", all, (void *)9);
+	usim_client("all", all, (void *)10);
 }
 
 int main(int argc, char **argv)

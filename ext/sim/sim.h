@@ -195,7 +195,7 @@ struct sim_boot {
 	int              b_fd_end;	/* from here on none was ever open */
 	int              b_nested;	/* epolls that other epolls ask */
 	struct sim_wait *b_waits;	/* threads that wait for files */
-	const void      *b_main;	/* the thread of its function */
+	const void      *b_main;	/* its first thread; NULL: that has ended */
 	struct sim_signals *b_signals;	/* of ssignal.c, or NULL */
 	struct sim_own  *b_own;		/* its scheduler, of sown.c, or NULL */
 	struct sim_found *b_found;	/* of gethostbyname(), or NULL */
@@ -203,6 +203,7 @@ struct sim_boot {
 	struct sim_last_call *b_at_exit, *b_at_quick_exit;
 	int              b_fd_nr;	/* RLIMIT_NOFILE: descriptors are below */
 	int              b_thread_nr;	/* that have been made */
+	int              b_live_nr;	/* that have not ended */
 	int              b_log_hidden;	/* priorities of syslog() */
 	int              b_nice;	/* what nice() has given up */
 	bool             b_users_read, b_groups_read;	/* getpwent(), getgrent() */

@@ -12,7 +12,8 @@
  *
  * A thread is a member of its host from its begin to its end. A thread that has a
  * handle, or belongs to a scope, is made by the library, and joins its host in its
- * first call.
+ * first call. If the first thread of a host has left by pthread_exit(), the host ends with
+ * its last thread, as a process does.
  *
  * INVARIANT
  *
@@ -122,6 +123,10 @@ static void member_run(void *arg)
 	*at = m;
 	hold(m->m_boot);
 	m->m_f(m->m_arg);
+	if (m->m_boot->b_main == m->m_stack)
+		m->m_boot->b_main = NULL;
+	if (--m->m_boot->b_live_nr == 0)
+		sim_exit(m->m_boot, 0);
 	for (at = bucket_of(m->m_stack); *at != m; at = &(*at)->m_next)
 		;
 	*at = m->m_next;
@@ -151,7 +156,7 @@ pid_t sim_thread_number(const struct sim_boot *b)
 
 	while (m != NULL && m->m_stack != stack)
 		m = m->m_next;
-	return m == NULL || m->m_number == 0 ? sim_pid(b) : THREADS_FROM + m->m_number;
+	return m == NULL || stack == b->b_main ? sim_pid(b) : THREADS_FROM + m->m_number;
 }
 
 struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg)
@@ -161,6 +166,8 @@ struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg)
 
 	if (made == NULL)
 		free(m);
+	else
+		b->b_live_nr++;
 	return made;
 }
 
@@ -229,6 +236,7 @@ static int enclosed_make(struct sim_boot *b, struct uthread **t, void *shell,
 			     flags);
 	if (rc != 0)
 		free(c);
+	b->b_live_nr += rc == 0;
 	return rc;
 }
 
@@ -248,6 +256,7 @@ int sim_uthread_make_by(struct uthread **t, void *(*f)(void *), void *arg,
 	rc = uthread_make_by(t, made_run, d, name, flags);
 	if (rc != 0)
 		free(d);
+	b->b_live_nr += rc == 0;
 	return rc;
 }
 
@@ -314,6 +323,7 @@ int sim_uscope_go_by(struct uscope *s, int (*f)(void *), void *arg,
 	rc = uscope_go_by(s, gone_run, g, make);
 	if (rc != 0)
 		free(g);
+	b->b_live_nr += rc == 0;
 	return rc;
 }
 

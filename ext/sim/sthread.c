@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 #define NO_THREADS(X)							\
-	X(pthread_create) X(pthread_cond_wait) X(pthread_cond_timedwait)	\
+	X(pthread_create) X(pthread_exit) X(pthread_cond_wait) X(pthread_cond_timedwait)	\
 	X(pthread_barrier_wait) X(sem_wait) X(sem_timedwait)
 
 static NORETURN void refuse(const char *name)

@@ -65,10 +65,10 @@
  */
 
 #include "usim.h"
-#include "sim.h"
+#include "snames.h"
 #include "rr.h"
 
-#include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,6 +188,10 @@ void sim_too_busy(void)
 
 /* Hosts. */
 
+/* Is pthread_create(), of the face if that is linked (pface_point), or NULL. */
+int face_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg)
+	__asm__("__wrap_pthread_create") __attribute__((weak));
+
 static int host_add(const char *name, int (*f)(void *), void *arg, bool client)
 {
 	struct sim_host *h;
@@ -217,12 +221,23 @@ int usim_client(const char *name, int (*f)(void *), void *arg)
 	return host_add(name, f, arg, true);
 }
 
-static void host_run(void *boot)
+static NORETURN void *host_run(void *boot)
 {
 	struct sim_boot *b = boot;
 
 	b->b_main = ustack_self();
 	sim_exit(b, b->b_host->h_f(b->b_host->h_arg));
+}
+
+/* With the pthread face, the first thread is one of the face, and may leave by it. */
+static void host_begin(void *boot)
+{
+	pthread_t t;
+
+	if (face_create == NULL || pface_point == NULL)
+		host_run(boot);
+	if (face_create(&t, NULL, host_run, boot) != 0)
+		usim_fail("no memory for the simulation");
 }
 
 static void host_boot(void *host)
@@ -248,7 +263,7 @@ static void host_boot(void *host)
 	sim_mark_boot(h);
 	sim_hash((uint64_t)(h->h_number << 16 | b->b_number));
 	sim_story(h, b->b_number == 1 ? "boots" : "boots again");
-	if (sim_thread(b, host_run, b) == NULL)
+	if (sim_thread(b, host_begin, b) == NULL)
 		usim_fail("no memory for the simulation");
 }
 

@@ -666,6 +666,7 @@ mutants() {
 	mutant block sfile.c 's/== -ERESTART ? -EINTR : rc/== -ERESTART ? 0 : rc/'
 	mutant block sflow.c 's/k->k_in.y_size > WINDOW \/ 2)/false)/'
 	mutant surface stcp.c 's/^	sim_acknowledge(k);/	;/'
+	mutant surface smember.c 's/--m->m_boot->b_live_nr == 0/false/'
 	mutant block sunix.c 's/u->u_is_accepted || *$/false ||/'
 	mutant interrupt ssignal.c 's/SIGALRM, SI_KERNEL/SIGALRM, SI_USER/'
 	mutant interrupt scalls.c 's/rc == -ERESTART \&\& end != UNEVER/false/'

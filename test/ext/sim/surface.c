@@ -666,6 +666,50 @@ static int all(void *nr)
 	return 0;
 }
 
+/* A first thread that leaves: its handlers run, and its host ends with the last thread. */
+
+static int left;
+
+static void leaves(void *unused)
+{
+	(void)unused;
+	left++;
+}
+
+static void ends_last(void)
+{
+	USIM_CHECK(left == 3);
+	completed++;
+}
+
+static void *stays(void *first)
+{
+	void *result;
+
+	USIM_CHECK(pthread_join(*(pthread_t *)first, &result) == 0);
+	USIM_CHECK(result == first && left == 2);
+	usleep(10000);
+	left++;
+	return NULL;
+}
+
+static int leaver(void *unused)
+{
+	static pthread_t first, t;
+	pthread_key_t key;
+
+	(void)unused;
+	first = pthread_self();
+	USIM_CHECK(atexit(ends_last) == 0 && pthread_key_create(&key, leaves) == 0);
+	USIM_CHECK(pthread_setspecific(key, &left) == 0);
+	USIM_CHECK(pthread_create(&t, NULL, stays, &first) == 0);
+	USIM_CHECK(gettid() == getpid());
+	pthread_cleanup_push(leaves, NULL);
+	pthread_exit(&first);
+	pthread_cleanup_pop(0);
+	return 1;
+}
+
 static void setup(struct usim_world *w)
 {
 	w->w_faults = 30;
@@ -682,7 +726,8 @@ static void setup(struct usim_world *w)
 	claims("masks", masks);
 	usim_host("piper", piper, NULL);
 	claims("names", names);
-	usim_client("all", all, (void *)10);
+	usim_client("leaver", leaver, NULL);
+	usim_client("all", all, (void *)11);
 }
 
 int main(int argc, char **argv)

@@ -18,6 +18,9 @@
  * so its table of symbols is read from its file. A run may open no file: the
  * search maps it before runs begin. In a program that was stripped a name is "?".
  *
+ * Calls that are simulated, and do not end, are told in the same way: the call, and what
+ * has called it.
+ *
  * Where there is no unwinder, as with musl-gcc, no caller is known.
  */
 
@@ -26,6 +29,9 @@
 
 #include <stdio.h>
 #include <string.h>
+
+#define TOO_BUSY	"%d calls, and none of them waits"
+#define WRAP		"__wrap_"	/* before the names of calls that are simulated */
 
 #if defined(__GLIBC__)
 #include <dlfcn.h>
@@ -202,10 +208,36 @@ void sim_tell_caller(const char *call, uintptr_t at)
 		  "object was not linked with sim.flags", called.p_name, call, p.p_name);
 }
 
+/* Fails the run, whose last call has called this. */
+void sim_too_busy(void)
+{
+	struct walk k = { .k_from = (uintptr_t)__builtin_return_address(0) };
+	struct place called = { .p_name = "" }, p = called;
+	int i;
+
+	(void)_Unwind_Backtrace(frame, &k);
+	for (i = 0; i < k.k_nr; i++) {
+		p = place_of(k.k_at[i] - (i == 0));
+		if (strncmp(p.p_name, WRAP, sizeof WRAP - 1) != 0)
+			break;
+		called = p;
+	}
+	if (called.p_name[0] == 0)
+		usim_fail(TOO_BUSY, SIM_BUSY);
+	usim_fail(TOO_BUSY ": the last is %.*s(), of %s()", SIM_BUSY,
+		  (int)strcspn(called.p_name + sizeof WRAP - 1, "."),
+		  called.p_name + sizeof WRAP - 1, p.p_name);
+}
+
 #else
 
 void sim_caller_prepare(void)
 {
+}
+
+void sim_too_busy(void)
+{
+	usim_fail(TOO_BUSY, SIM_BUSY);
 }
 
 void sim_tell_caller(const char *call, uintptr_t at)

@@ -352,8 +352,13 @@ int sim_epoll_wait(struct sim_boot *b, int epfd, struct epoll_event *e, int nr,
 		if (e == NULL && epoll_poll(f) != 0)
 			return -EFAULT;
 		ready = epoll_look((struct epoll *)f, e, nr);
-		if (ready != 0 || until <= sim_now())
+		if (ready != 0)
 			return ready;
+		if (until <= sim_now()) {
+			if (!sim_spins())
+				return 0;
+			continue;
+		}
 		rc = sim_wait(b, NULL, until);
 		if (rc != 0 && rc != -ETIMEDOUT)
 			return rc == -ERESTART ? -EINTR : rc;

@@ -26,6 +26,7 @@
 
 #define PAGE		4096	/* of a pipe */
 #define PAGES		16
+#define NAP_LEAST	(50 * UTIME_US)	/* of a sleep for no time: Linux's slack of timers */
 
 /* A thread that waits. */
 struct sim_wait {
@@ -75,7 +76,7 @@ int sim_nap(struct sim_boot *b, utime_ns until)
 	int rc = 0;
 
 	if (until <= sim_now())
-		sim_sleep(until > 0 ? until : 0);
+		until = sim_now() + NAP_LEAST;
 	while (rc == 0 && until > sim_now())
 		rc = sim_wait(b, &nothing, until);
 	return rc == -ERESTART ? -EINTR : rc == -ETIMEDOUT ? 0 : rc;
@@ -493,8 +494,13 @@ int sim_poll(struct sim_boot *b, struct pollfd *fds, size_t nr, utime_ns until)
 		return -EFAULT;
 	for (;;) {
 		ready = poll_look(b, fds, nr);
-		if (ready != 0 || until <= sim_now())
+		if (ready != 0)
 			return ready;
+		if (until <= sim_now()) {
+			if (!sim_spins())
+				return 0;
+			continue;
+		}
 		rc = sim_wait(b, NULL, until);
 		if (rc != 0 && rc != -ETIMEDOUT)
 			return rc == -ERESTART ? -EINTR : rc;

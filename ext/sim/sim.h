@@ -356,7 +356,6 @@ void             sim_crash(struct sim_host *h, utime_ns down, const char *why);
 void             sim_exit(struct sim_boot *b, int status) NORETURN;
 /* Does the same, but flushes no streams. */
 void             sim_end(struct sim_boot *b, int status) NORETURN;
-void             sim_too_busy(void) NORETURN;
 /* Ends the process of the run. */
 void             sim_quit(void) NORETURN;
 /* Runs one seed in this process, and ends the process. */
@@ -371,6 +370,9 @@ extern utime_ns          sim_time;			/* since the run began */
 extern long              sim_calls;			/* since sim_time has changed */
 
 #define SIM_BUSY	1000000		/* calls at one point in time */
+#define SIM_SPINS	1000		/* of which the last may be in a loop */
+
+void             sim_too_busy(void) NORETURN;
 
 static inline utime_ns sim_now(void)
 {
@@ -384,6 +386,12 @@ static inline void sim_busy(void)
 		sim_too_busy();
 }
 
+/*
+ * Called before a call that does not wait says that there is nothing. After so many calls
+ * at one point in time it is likely in a loop: then this lets as much time go on as they
+ * take on a machine, and returns true. The caller looks again.
+ */
+bool             sim_spins(void);
 void             sim_at(utime_ns at, void (*f)(void *), void *arg);
 void             sim_sleep(utime_ns until);
 /* Called by the judge: time goes on where no thread of s can run. */

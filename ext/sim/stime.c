@@ -11,6 +11,10 @@
  *	sim_wait_begins()	time goes on to the first, calls deliver()
  *	deliver()	puts the bytes into the other socket, sim_changed()
  *	sim_changed()	ends the waits of threads for that socket
+ *
+ * Calls take no time, unless a program would then never go on: sched_yield() takes a
+ * microsecond, a sleep for no time 50, and a thousand calls, of which the last is a poll()
+ * that finds nothing, a millisecond. Other loops end the run: sim_busy().
  */
 
 #include "sim.h"
@@ -92,6 +96,14 @@ void sim_sleep(utime_ns until)
 	(void)u_sleep(until + UTIME_VIRTUAL);
 	if (was)
 		(void)uthread_interruptible(true);
+}
+
+bool sim_spins(void)
+{
+	if (sim_calls < SIM_SPINS)
+		return false;
+	sim_sleep(sim_now() + SIM_SPINS * UTIME_US);
+	return true;
 }
 
 /*

@@ -181,11 +181,6 @@ void usim_fail(const char *format, ...)
 	sim_quit();
 }
 
-void sim_too_busy(void)
-{
-	usim_fail("%d calls, and none of them waits", SIM_BUSY);
-}
-
 /* Hosts. */
 
 /* Is pthread_create(), of the face if that is linked (pface_point), or NULL. */

@@ -22,6 +22,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,48 @@ static void canceled(void)
 	USIM_CHECK(now_of(CLOCK_MONOTONIC) == at);
 }
 
+/* Loops that do not wait go on in time, and not far. */
+
+static void sleeps_not(void)
+{
+	usleep(0);
+}
+
+static void yields(void)
+{
+	sched_yield();
+}
+
+static void polls(void)
+{
+	struct pollfd none = { -1, 0, 0 };
+
+	USIM_CHECK(poll(&none, 1, 0) == 0);
+}
+
+static void asks(void)
+{
+	static int fd;
+	struct epoll_event e;
+
+	fd = fd == 0 ? epoll_create1(0) : fd;
+	USIM_CHECK(epoll_wait(fd, &e, 1, 0) == 0);
+}
+
+static void spins(void)
+{
+	static void (*const list[])(void) = { sleeps_not, yields, polls, asks };
+	unsigned i;
+
+	for (i = 0; i < sizeof list / sizeof list[0]; i++) {
+		long long at = now_of(CLOCK_MONOTONIC);
+
+		while (now_of(CLOCK_MONOTONIC) < at + 5000000)
+			list[i]();
+		USIM_CHECK(now_of(CLOCK_MONOTONIC) <= at + 6000000);
+	}
+}
+
 static int sleeper(void *unused)
 {
 	const char *how = getenv("FAILURE");
@@ -154,6 +197,7 @@ static int sleeper(void *unused)
 	USIM_CHECK(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == 0);
 	USIM_CHECK(now_of(CLOCK_MONOTONIC) == t.tv_sec * 1000000000LL + 7);
 	USIM_CHECK(usim_self() == 1 && usim_boot() == 1);
+	spins();
 	return 0;
 }
 

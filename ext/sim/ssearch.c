@@ -644,10 +644,42 @@ static bool mask_of(const char *text, uint64_t *mask)
 	}
 }
 
-/* Returns whether the line is right. */
-static bool parse(char **argv, struct options *o)
+/* Returns the first option of a line that is in a list, or NULL. */
+static const char *option_of(char **argv, const char *const *list)
 {
-	for (; *argv != NULL; argv++) {
+	const char *const *l;
+
+	for (; *argv != NULL; argv++)
+		for (l = list; *l != NULL; l++)
+			if (strcmp(*argv, *l) == 0)
+				return *l;
+	return NULL;
+}
+
+/* Returns whether each option of a line has a meaning there; says which has not. */
+static bool fits(char **argv, const struct options *o)
+{
+	static const char *const search[] = {
+		"--seeds", "--from", "--jobs", "--twice", "--hashes", "--plain", NULL
+	}, *const alone[] = { "--only", "--when", "--page", NULL };
+	const char *odd = o->o_real || o->o_is_one ? option_of(argv, search) : NULL;
+
+	if (odd == NULL && (o->o_real || !o->o_is_one))
+		odd = option_of(argv, alone);
+	if (odd != NULL && !o->o_real && !o->o_is_one)
+		fprintf(stderr, "usim: %s needs --seed\n", odd);
+	else if (odd != NULL)
+		fprintf(stderr, "usim: %s has no meaning beside %s\n", odd,
+			o->o_real ? "--real" : "--seed");
+	return odd == NULL;
+}
+
+/* Returns whether the line is right. */
+static bool parse(char **line, struct options *o)
+{
+	char **argv;
+
+	for (argv = line; *argv != NULL; argv++) {
 		if (strcmp(*argv, "--twice") == 0) {
 			o->o_twice = true;
 		} else if (strcmp(*argv, "--hashes") == 0) {
@@ -680,10 +712,12 @@ static bool parse(char **argv, struct options *o)
 			return false;
 		}
 	}
-	return o->o_jobs > 0 && o->o_jobs <= JOBS_MOST &&
-		(o->o_is_one || o->o_real ||
-		 (o->o_seeds > 0 && o->o_seeds <= ULLONG_MAX - o->o_from &&
-		  !o->o_when && !o->o_page));
+	if (!fits(line, o))
+		return false;
+	if (o->o_real)
+		return o->o_course.co_nr == 0;
+	return o->o_is_one || (o->o_jobs > 0 && o->o_jobs <= JOBS_MOST &&
+		o->o_seeds > 0 && o->o_seeds <= ULLONG_MAX - o->o_from);
 }
 
 static unsigned long long processors(void)

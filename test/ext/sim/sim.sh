@@ -275,10 +275,25 @@ failures() {
 	END
 	for line in "--seed 1@5,-2" "--seed 1@9223372036854775,2" "--seed 1@5.4294967297,2" \
 	    "--seed 18446744073709551616" "--seed 4@20,3@50,1" \
-	    "--seeds 20 --from 18446744073709551606"; do
+	    "--seeds 20 --from 18446744073709551606" "--real --seed 1@5,2"; do
 		"$dir/plain/world" $line >"$dir/log" 2>&1
 		[ $? = 2 ] && grep -q '^  --seed ' "$dir/log"
 		judge $? "not refused: $line" "$dir/log"
+	done
+	for odd in --twice --hashes --plain "--jobs 2" "--from 3" "--seeds 4"; do
+		"$dir/plain/world" --seed 1 $odd >"$dir/log" 2>&1
+		[ $? = 2 ] && grep -q "^usim: ${odd%% *} has no meaning beside --seed$" "$dir/log"
+		judge $? "not refused: --seed 1 $odd" "$dir/log"
+	done
+	for odd in --twice "--seeds 4" "--only 1" --when --page; do
+		"$dir/plain/world" $odd --real >"$dir/log" 2>&1
+		[ $? = 2 ] && grep -q "^usim: ${odd%% *} has no meaning beside --real$" "$dir/log"
+		judge $? "not refused: $odd --real" "$dir/log"
+	done
+	for odd in "--only 1" --when --page; do
+		"$dir/plain/world" --seeds 1 $odd >"$dir/log" 2>&1
+		[ $? = 2 ] && grep -q "^usim: ${odd%% *} needs --seed$" "$dir/log"
+		judge $? "not refused: --seeds 1 $odd" "$dir/log"
 	done
 	FAILURE=law "$dir/plain/world" --seed 9 >"$dir/log" 2>&1
 	grep -q 'has used the stack of thread' "$dir/log"

@@ -46,7 +46,8 @@
  *	before it	the last that had returned when the culprit was called, and
  *			after which the value was another than the culprit says. If
  *			there is none: one beside it
- *	origin		the last call that can have made the value which it says
+ *	origin		the last call that can have made the value which it says. If
+ *			there is none: the first later call
  *
  * Clients and times come from the simulator, if it is linked. It is asked by weak
  * names, so this file needs nothing else. Elsewhere times are of CLOCK_MONOTONIC.
@@ -507,17 +508,29 @@ static bool leaves(const struct op *o, uint64_t *v)
 	return known || o->o_kind == UHISTORY_WRITE;
 }
 
-/* Returns the last change to v that was called before o has returned, or NULL. */
+/* Returns whether an operation can have changed the value to v. */
+static bool makes(const struct op *p, uint64_t v)
+{
+	return p->o_kind == UHISTORY_WRITE || p->o_kind == UHISTORY_SWAP ?
+		p->o_a == v && (p->o_return == 0 || p->o_result ||
+				p->o_kind == UHISTORY_WRITE) :
+		p->o_kind == (v ? UHISTORY_ADD : UHISTORY_REMOVE);
+}
+
+/*
+ * Returns the last change to v that was called before o has returned; or the first that
+ * was called later, since v is not the value of the start; or NULL.
+ */
 static const struct op *origin_of(const struct op *ops, size_t nr,
 				  const struct op *o, uint64_t v)
 {
 	const struct op *p, *last = NULL;
 
 	for (p = ops; p < ops + nr && p->o_call < o->o_return; p++)
-		if (p != o && (p->o_kind == UHISTORY_WRITE || p->o_kind == UHISTORY_SWAP ?
-			       p->o_a == v && (p->o_return == 0 || p->o_result ||
-					       p->o_kind == UHISTORY_WRITE) :
-			       p->o_kind == (v ? UHISTORY_ADD : UHISTORY_REMOVE)))
+		if (p != o && makes(p, v))
+			last = p;
+	for (; last == NULL && v != 0 && p < ops + nr; p++)
+		if (makes(p, v))
 			last = p;
 	return last;
 }
@@ -582,7 +595,7 @@ static const char *op_text(const struct op *o, char text[OP_ROOM])
 static void say(const struct op *ops, size_t nr, const struct op *o, char *why,
 		size_t size)
 {
-	char text[3][OP_ROOM], before[OP_ROOM + 20] = "", origin[OP_ROOM + 40] = "";
+	char text[3][OP_ROOM], before[OP_ROOM + 20] = "", origin[OP_ROOM + 60] = "";
 	uint64_t v;
 	enum value claim = claims(o, &v);
 	const struct op *denial = claim == ANY ? NULL : denial_of(ops, nr, o, v, claim);
@@ -592,8 +605,9 @@ static void say(const struct op *ops, size_t nr, const struct op *o, char *why,
 		snprintf(before, sizeof before, ": %s it %s", denial->o_return <
 			 o->o_call ? "before" : "beside", op_text(denial, text[0]));
 	if (from != NULL)
-		snprintf(origin, sizeof origin, "%c %" PRIu64 " is of %s",
-			 denial != NULL ? ';' : ':', v, op_text(from, text[1]));
+		snprintf(origin, sizeof origin, "%c %" PRIu64 " is of %s%s",
+			 denial != NULL ? ';' : ':', v, from->o_call > o->o_return ?
+			 "a later call, " : "", op_text(from, text[1]));
 	else if (claim == IS && v != 0)
 		snprintf(origin, sizeof origin, "%c %" PRIu64 " is of no operation",
 			 denial != NULL ? ';' : ':', v);

@@ -297,6 +297,12 @@ static void words(void)
 	told("z read -> 0 (0.", ": before it x write 7 (0.", NULL);
 
 	nr = times = 0;
+	put(UHISTORY_READ, 0, 0, 7, 1, 2);
+	put(UHISTORY_WRITE, 7, 0, 0, 3, 4);
+	put(UHISTORY_WRITE, 7, 0, 0, 5, 6);
+	told("x read -> 7 (0.", NULL, ": 7 is of a later call, y write 7 (0.");
+
+	nr = times = 0;
 	put(UHISTORY_SWAP, 1, 0, 1, 1, 3);
 	put(UHISTORY_SWAP, 2, 0, 1, 2, 4);
 	told("y swap 0 to 2 -> 1 (0.", ": beside it x swap 0 to 1 -> 1 (0.", NULL);

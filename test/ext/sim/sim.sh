@@ -748,6 +748,7 @@ mutants() {
 	mutant truth spath.c 's/\& ~b->b_umask/\& ~022/'
 	mutant truth spath.c 's/!(y->y_inode->i_mode \& 0111)/false/'
 	mutant disk sdisk.c 's/if (other == NULL && (fate/if ((fate/'
+	mutant history uhistory.c 's/last == NULL \&\& v != 0 \&\&/v != 0 \&\&/'
 	mutant history uhistory.c 's/if (e->e_is_return)/if (false)/'
 	mutant history uhistory.c 's/o_return == 0 ||/o_return != 1 ||/'
 	mutant history uhistory.c 's/if (\*place != 0)/if (s->s_known_nr > 3)/'

@@ -170,7 +170,7 @@ void usim_fail(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(why, sizeof why, format, args);
 	va_end(args);
-	if (!sim_is_on && !sim_is_real) {
+	if (!sim_is_on && !sim_is_real && !world.w_in_setup) {
 		fprintf(stderr, "usim: %s\n", why);
 		exit(2);
 	}
@@ -191,10 +191,12 @@ static int host_add(const char *name, int (*f)(void *), void *arg, bool client)
 {
 	struct sim_host *h;
 
-	if (!world.w_in_setup || f == NULL)
+	if (!world.w_in_setup)
 		return -EINVAL;
+	if (f == NULL)
+		usim_fail("%s is not added: it has no function", name);
 	if (sim_host_nr == USIM_HOSTS)
-		return -EAGAIN;
+		usim_fail("%s is not added: there are %d hosts", name, USIM_HOSTS);
 	h = &sim_hosts[++sim_host_nr];
 	h->h_name = name;
 	h->h_f = f;
@@ -406,7 +408,7 @@ static void world_make(usim_setup *setup, uint64_t seed, bool story)
 static NORETURN void world_run(void)
 {
 	if (world.w_clients == 0)
-		usim_fail("there is no client: usim_client() has failed, or was not called");
+		usim_fail("there is no client: usim_client() was not called");
 	sim_judge = rr_thread_init(judge, NULL);
 	if (sim_judge == NULL || rr_start() != 0)
 		usim_fail("the scheduler does not start");

@@ -114,7 +114,7 @@ typedef void usim_setup(struct usim_world *w);
 
 /*
  * Adds a host that runs f(arg). Returns its number n, from 1 on. The name stays
- * the caller's. -EINVAL: not in setup(); -EAGAIN: too many.
+ * the caller's. -EINVAL: not in setup(). Hosts that are too many fail the run.
  */
 int usim_host(const char *name, int (*f)(void *), void *arg);
 

@@ -271,6 +271,8 @@ failures() {
 		law Aborted
 		never NEVER
 		alone there is no client
+		many another is not added: there are 32 hosts
+		function nothing is not added: it has no function
 		name a name of 80 characters
 	END
 	for line in "--seed 1@5,-2" "--seed 1@9223372036854775,2" "--seed 1@5.4294967297,2" \

@@ -446,11 +446,18 @@ static int watch(void *unused)
 
 static void setup(struct usim_world *w)
 {
+	const char *how = getenv("FAILURE");
+	int i;
+
 	w->w_faults = 40;
-	if (getenv("FAILURE") != NULL && strcmp(getenv("FAILURE"), "alone") == 0)
+	if (how != NULL && strcmp(how, "alone") == 0)
 		return;
+	if (how != NULL && strcmp(how, "function") == 0)
+		usim_host("nothing", NULL, NULL);
 	USIM_CHECK(usim_client("sleeper", sleeper, NULL) == 1);
-	if (getenv("FAILURE") != NULL)
+	for (i = 0; how != NULL && strcmp(how, "many") == 0 && i < USIM_HOSTS; i++)
+		usim_client("another", sleeper, NULL);
+	if (how != NULL)
 		return;
 	USIM_CHECK(usim_host("mortal", mortal, NULL) == 2);
 	usim_host("echo", echo, NULL);

@@ -55,7 +55,7 @@ static ssize_t counter_write(struct sim_file *f, const void *buf, size_t size)
 	struct counter *i = (struct counter *)f;
 	uint64_t nr;
 
-	if (size < sizeof nr)
+	if (size != sizeof nr)		/* older Linux takes 8 bytes of more */
 		return -EINVAL;
 	if (buf == NULL)
 		return -EFAULT;

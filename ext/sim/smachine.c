@@ -30,10 +30,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#if !defined(MCL_ONFAULT)
+#define MCL_ONFAULT	4
+#endif
 #define MEMORY		((utime_ns)1 << 30)
 #define MEMORY_UNIT	4096
 #define LIMITS		16		/* RLIMIT_ names */
@@ -179,8 +183,25 @@ NAME(long, sysconf, (int name))
 	}
 }
 
-/* Numbers of a file system. All files of a host are on one. */
-static long path_number(int name)
+/* Returns whether a number needs no look at the file, so that there need be none. */
+static bool is_of_all(int name)
+{
+	switch (name) {
+	case _PC_LINK_MAX:
+	case _PC_NAME_MAX:
+	case _PC_CHOWN_RESTRICTED:
+	case _PC_ASYNC_IO:
+	case _PC_FILESIZEBITS:
+	case _PC_REC_MIN_XFER_SIZE:
+	case _PC_REC_XFER_ALIGN:
+	case _PC_ALLOC_SIZE_MIN:
+	case _PC_2_SYMLINKS:		return false;
+	default:			return true;
+	}
+}
+
+/* Numbers of a file. All files of a host are on one file system. */
+static long path_number(int name, mode_t mode)
 {
 	switch (name) {
 	case _PC_LINK_MAX:		return 127;
@@ -193,12 +214,12 @@ static long path_number(int name)
 	case _PC_NO_TRUNC:
 	case _PC_2_SYMLINKS:		return 1;
 	case _PC_VDISABLE:		return 0;
-	case _PC_FILESIZEBITS:		return 64;
+	case _PC_FILESIZEBITS:		return S_ISREG(mode) || S_ISDIR(mode) ? 64 : 32;
+	case _PC_ASYNC_IO:		return S_ISREG(mode) ? 1 : -1;
 	case _PC_REC_MIN_XFER_SIZE:
 	case _PC_REC_XFER_ALIGN:
 	case _PC_ALLOC_SIZE_MIN:	return 4096;
 	case _PC_SYNC_IO:
-	case _PC_ASYNC_IO:
 	case _PC_PRIO_IO:
 	case _PC_SOCK_MAXBUF:
 	case _PC_REC_INCR_XFER_SIZE:
@@ -211,22 +232,32 @@ static long path_number(int name)
 NAME(long, pathconf, (const char *path, int name))
 {
 	struct sim_boot *b = enter();
+	struct stat st = { .st_mode = 0 };
 	int rc;
 
 	if (b == NULL)
 		return pathconf(path, name);
-	rc = sim_access(b, path, F_OK, true);
-	return rc != 0 ? (long)answer(rc) : path_number(name);
+	rc = path != NULL && *path != 0 && is_of_all(name) ? 0 :
+		sim_stat(b, path, true, &st);
+	if (rc == -ENOENT && sim_device_stat(path, NULL, &st))
+		rc = 0;
+	return rc != 0 ? (long)answer(rc) : path_number(name, st.st_mode);
 }
 
 NAME(long, fpathconf, (int fd, int name))
 {
 	struct sim_boot *b = enter();
+	struct stat st = { .st_mode = 0 };
+	struct sim_file *f;
 
 	if (b == NULL)
 		return fpathconf(fd, name);
-	return fd >= SIM_FIRST && sim_file(b, fd) == NULL ? (long)answer(-EBADF) :
-		path_number(name);
+	f = sim_file_any(b, fd);
+	if (fd < 0 || (f == NULL && fd >= SIM_FIRST && !is_of_all(name)))
+		return (long)answer(-EBADF);
+	if (f != NULL)
+		sim_fstat(f, &st);
+	return path_number(name, st.st_mode);
 }
 
 /* Memory. */
@@ -253,7 +284,10 @@ NAME(int, munlock, (const void *at, size_t size))
 
 NAME(int, mlockall, (int flags))
 {
-	return enter() == NULL ? mlockall(flags) : 0;
+	if (enter() == NULL)
+		return mlockall(flags);
+	return flags == 0 || flags == MCL_ONFAULT ||
+		flags & ~(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) ? (int)answer(-EINVAL) : 0;
 }
 
 NAME(int, munlockall, (void))

@@ -141,16 +141,24 @@ NAME(FILE *, fopen, (const char *path, const char *mode))
 
 ALIAS(FILE *, fopen64, (const char *path, const char *mode), fopen)
 
+/* Returns whether a file is open for a way to use it. */
+static bool may(const struct sim_file *f, int way)
+{
+	return f->f_is_path ? way == O_RDONLY :
+		(way == O_WRONLY || sim_may_read(f)) && (way == O_RDONLY || sim_may_write(f));
+}
+
 NAME(FILE *, fdopen, (int fd, const char *mode))
 {
 	struct sim_boot *b = enter();
+	int flags = flags_of(mode);
 	struct sim_file *f;
 
 	if (b == NULL)
 		return fdopen(fd, mode);
-	f = sim_file(b, fd);
-	if (f == NULL || flags_of(mode) < 0)
-		return (void)answer(f == NULL ? -EBADF : -EINVAL), NULL;
+	f = sim_file_any(b, fd);
+	if (f == NULL || flags < 0 || !may(f, flags & O_ACCMODE))
+		return (void)answer(flags < 0 || f != NULL ? -EINVAL : -EBADF), NULL;
 	if (mode[0] == 'a')
 		f->f_flags |= O_APPEND;
 	return stream_make(b, fd, mode);

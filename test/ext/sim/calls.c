@@ -183,6 +183,9 @@ static void tables(void)
 	USIM_CHECK(strcmp(if_indextoname(2, name), "eth0") == 0);
 	USIM_CHECK(pathconf("/", _PC_NAME_MAX) == 255 && fpathconf(1, _PC_PIPE_BUF) == 4096);
 	FAILS(pathconf("/none", _PC_NAME_MAX), ENOENT);
+	USIM_CHECK(pathconf("/none", _PC_PATH_MAX) == 4096);
+	FAILS(mlockall(99), EINVAL);
+	FAILS(mlockall(4), EINVAL);
 	USIM_CHECK(setlocale(LC_ALL, "de_DE.UTF-8") == NULL);
 }
 

@@ -100,6 +100,23 @@ static void call_write(int fd)
 	said("write", rc);
 }
 
+static void call_stream(int fd)
+{
+	static const char *const modes[] = {
+		"r", "w", "a", "r+", "w+", "a+", "rb", "re", "q", ""
+	};
+	const char *mode = ONE_OF(modes);
+	int copy = dup(fd);
+	FILE *f = fdopen(copy, mode);
+
+	printf("	%d %s\n", fd, mode);
+	said("fdopen", f != NULL ? fileno(f) == copy : -1);
+	if (f != NULL)
+		fclose(f);
+	else if (copy >= 0)
+		close(copy);
+}
+
 static void call_place(int fd)
 {
 	static const int whences[] = { SEEK_SET, SEEK_SET, SEEK_CUR, SEEK_END, SEEK_DATA,

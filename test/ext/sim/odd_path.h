@@ -94,4 +94,23 @@ static void call_path(void)
 	}
 }
 
+/* Numbers of files, but for those that the file system chooses. */
+static void call_number(void)
+{
+	static const int names[] = {
+		_PC_MAX_CANON, _PC_MAX_INPUT, _PC_NAME_MAX, _PC_PATH_MAX, _PC_PIPE_BUF,
+		_PC_CHOWN_RESTRICTED, _PC_NO_TRUNC, _PC_VDISABLE, _PC_SYNC_IO, _PC_ASYNC_IO,
+		_PC_PRIO_IO, _PC_SOCK_MAXBUF, _PC_SYMLINK_MAX, 99, -1
+	};
+	int number = ONE_OF(names), fd = any();
+	const char *path = seldom(6) ? device() : name();
+
+	errno = 0;
+	printf("	%d of %s, %d\n", number, shown(path), fd);
+	if (below(2) == 0)
+		said("fpathconf", fpathconf(fd, number));
+	else if (path != NULL)
+		said("pathconf", pathconf(path, number));
+}
+
 #endif /* ODD_PATH_H */

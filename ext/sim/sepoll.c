@@ -12,7 +12,8 @@
  * An epoll may ask another. That is readable while an item of it would be reported, and
  * has an edge when a file of it has one. Rings are refused, and so are more than NESTS
  * steps from an epoll to the last: ELOOP. Edges go up only in boots that have nested
- * epolls (b_nested).
+ * epolls (b_nested). An item that asks for nothing, and so is told of ends alone, sends
+ * no other edges up, nor does a change of an item that is ready already.
  *
  * An epoll tells its askers of EPOLLIN, though it has EPOLLRDNORM, too. An item that
  * asks for that alone hears nothing, but of what was there when it was changed.
@@ -164,6 +165,21 @@ void sim_epoll_forget(struct sim_file *f)
 
 /* Nested epolls. */
 
+/*
+ * Returns whether an item is told of a change. An item that asks for no bytes is told of
+ * an end only, and hears nothing of an epoll, which has none.
+ */
+static bool hears(const struct item *t, int bits)
+{
+	if (t->t_events == 0)
+		return false;
+	if (bits != POLLIN && t->t_events & OUTPUTS)
+		return true;
+	return bits != POLLOUT && asks_inputs(t) &&
+		(t->t_events & (EPOLLIN | EPOLLRDNORM) ||
+		 (uint32_t)t->t_file->f_ops->o_poll(t->t_file) & t->t_events & ~(WAYS | OUTPUTS));
+}
+
 /* Counts an edge of f in the epolls that ask it, and in those that ask these. */
 void sim_epoll_edge(struct sim_file *f, int bits)
 {
@@ -175,9 +191,7 @@ void sim_epoll_edge(struct sim_file *f, int bits)
 	for (fd = 0; fd < b->b_fd_end; fd++) {
 		l = epoll_at(b, fd);
 		for (t = l == NULL ? NULL : l->l_items; t != NULL; t = t->t_next)
-			if (t->t_file == f && t->t_events != 0 &&
-			    ((bits != POLLOUT && asks_inputs(t)) ||
-			     (bits != POLLIN && t->t_events & OUTPUTS))) {
+			if (t->t_file == f && hears(t, bits)) {
 				l->l_file.f_inputs++;
 				sim_epoll_edge(&l->l_file, POLLIN);
 			}
@@ -231,16 +245,18 @@ static bool is_loop(struct sim_boot *b, const struct epoll *l, const struct epol
 
 /* Changes. */
 
-/* A change wakes who waits, if there is something to report. */
+/* A change wakes who waits, if there is something to report, and was nothing before. */
 static void item_set(struct epoll *l, struct item *t, const struct epoll_event *e)
 {
+	bool was_ready = item_bits(t) != 0;
+
 	t->t_events = e->events | ALWAYS;
 	t->t_data   = e->data;
 	t->t_is_new = true;
 	t->t_is_deaf = t->t_is_epoll && !(e->events & EPOLLIN);
 	t->t_was_ready = true;
 	t->t_was_ready = item_bits(t) != 0;
-	if (t->t_was_ready)
+	if (t->t_was_ready && !was_ready)
 		sim_changed(&l->l_file, POLLIN);
 }
 

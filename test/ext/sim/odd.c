@@ -198,8 +198,9 @@ static void step(void)
 {
 	static void (*const on[])(int) = {
 		call_read, call_read, call_write, call_write, call_place, call_fcntl, call_fcntl,
-		call_control, call_stat, call_stat, call_map, call_sendfile, call_close, call_stream,
-		call_address, call_accept, call_option, call_option, call_send, call_receive
+		call_control, call_stat, call_stat, call_map, call_sendfile, call_close,
+		call_stream, call_address, call_accept, call_option, call_option, call_send,
+		call_receive
 	};
 	static void (*const make[])(void) = {
 		make_pipe, make_socket, make_socket, make_pair, make_file, make_file, make_other,
@@ -207,7 +208,8 @@ static void step(void)
 	};
 	static void (*const other[])(void) = {
 		call_poll, call_select, call_epoll, call_epoll, call_epoll, call_epoll_wait,
-		call_watch, call_nested, call_number, call_path, call_path, call_path, call_time, call_time
+		call_watch, call_nested, call_nested, call_number, call_path, call_path,
+		call_path, call_time, call_time
 	};
 
 	switch (below(fd_nr < 6 ? 4 : 10)) {

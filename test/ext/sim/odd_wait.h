@@ -140,28 +140,47 @@ static void call_watch(void)
 	said("watch", rc);
 }
 
-/* Edges of an epoll in an epoll, which random calls seldom reach. */
+/*
+ * Edges of an epoll in an epoll in an epoll, which random calls seldom reach: items that
+ * ask for nothing but ends, changes of what is ready, an end.
+ */
 static void call_nested(void)
 {
-	struct epoll_event e = { .events = EPOLLIN }, got;
-	int in = epoll_create1(0), out = epoll_create1(0), ends[2], k;
+	static const uint32_t asked[] = {
+		EPOLLIN, EPOLLIN | EPOLLET, EPOLLIN | EPOLLET, 0, EPOLLET, EPOLLOUT,
+		EPOLLOUT | EPOLLET, EPOLLIN | EPOLLONESHOT
+	};
+	int nested[3], ends[2], i, k, lower;
+	struct epoll_event e, got[4];
 
 	(void)!pipe2(ends, O_NONBLOCK);
-	e.events |= seldom(3) ? 0 : EPOLLET;
-	said("epoll_ctl", epoll_ctl(out, EPOLL_CTL_ADD, in, &e));
-	e.events ^= seldom(3) ? EPOLLET : 0;
-	said("epoll_ctl", epoll_ctl(in, EPOLL_CTL_ADD, ends[0], &e));
-	for (k = 0; k < 6; k++) {
-		if (below(2))
+	for (i = 0; i < 3; i++)
+		nested[i] = epoll_create1(0);
+	for (k = 0; k < 25; k++) {
+		i = (int)below(3);
+		lower = i < 2 && below(2) ? nested[i + 1] : ends[seldom(4)];
+		e.events = k < 2 ? EPOLLIN | EPOLLET : ONE_OF(asked);
+		e.data.u32 = (uint32_t)k;
+		if (k < 2)
+			said("epoll_ctl", epoll_ctl(nested[k], EPOLL_CTL_ADD, nested[k + 1], &e));
+		else if (k < 4 || seldom(3))
+			said("epoll_ctl", epoll_ctl(nested[i], seldom(3) ? EPOLL_CTL_MOD :
+						    EPOLL_CTL_ADD, lower, &e));
+		if (seldom(3))
 			said("write", write(ends[1], data, 1));
 		if (seldom(4))
 			said("read", read(ends[0], data, 1));
-		said("epoll_wait", epoll_wait(seldom(3) ? in : out, &got, 1, 0));
+		if (k > 8 && seldom(9))
+			close(ends[1]);
+		i = epoll_wait(nested[i], got, 4, 0);
+		if (i == 1)
+			printf("	%u %#x\n", got[0].data.u32, got[0].events);
+		said("epoll_wait", i);
 	}
-	for (k = 0; k < 2; k++)
-		close(ends[k]);
-	close(in);
-	close(out);
+	close(ends[0]);
+	close(ends[1]);
+	for (i = 0; i < 3; i++)
+		close(nested[i]);
 }
 
 #endif /* ODD_WAIT_H */

@@ -24,6 +24,7 @@
  *
  *	bonds		a fault may be bound to that before it in the list. Its time
  *			is counted from the begin or the end of that, 64 us to 4 s,
+ *			so that it comes before w_run if that comes at its time,
  *			and its host is the same, or another. So a host crashes
  *			again while it recovers, or that which takes over crashes,
  *			too. If --only leaves the first out, the other does not come
@@ -329,7 +330,9 @@ static bool is_bindable(enum sim_kind kind)
 static void draw_bound(struct sim_fault *f, const struct shape *s)
 {
 	const struct sim_fault *before = f - 1;
-	bool lasts = sim_fault_lasts(before) && before->f_length < sim_world.w_run / 2;
+	utime_ns end = before->f_at + before->f_length, from;
+	bool lasts = sim_fault_lasts(before) && before->f_length < sim_world.w_run / 2 &&
+		end + GAP < sim_world.w_run;
 
 	if (!s->s_binds || !is_bindable(f->f_kind) || !is_bindable(before->f_kind) ||
 	    sim_below(DRAW_PLAN, before->f_step == AT_STATE ? 4 : 2) != 0)
@@ -338,8 +341,11 @@ static void draw_bound(struct sim_fault *f, const struct shape *s)
 	f->f_from_end = sim_below(DRAW_PLAN, 2) == 0 && lasts;
 	f->f_gap = GAP << sim_below(DRAW_PLAN, GAPS);
 	f->f_gap += (utime_ns)(sim_draw(DRAW_PLAN) % (uint64_t)f->f_gap);
+	from = f->f_from_end ? end : before->f_at;
+	while (from + f->f_gap >= sim_world.w_run && f->f_gap > GAP)
+		f->f_gap /= 2;
 	f->f_host = 0;
-	f->f_at = before->f_at + f->f_gap + (f->f_from_end ? before->f_length : 0);
+	f->f_at = from + f->f_gap;
 	if (f->f_at >= sim_world.w_run)
 		f->f_at = sim_world.w_run - 1;
 }

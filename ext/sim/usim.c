@@ -394,7 +394,7 @@ static void world_make(usim_setup *setup, uint64_t seed, bool story)
 	sim_world = (struct usim_world) {
 		.w_run = 20 * UTIME_S, .w_quiet = 40 * UTIME_S,
 		.w_latency_min = 200 * UTIME_US, .w_latency_max = 20 * UTIME_MS,
-		.w_sync_max = 5 * UTIME_MS, .w_faults = 12,
+		.w_sync_max = 5 * UTIME_MS, .w_faults = 48,
 	};
 	world.w_in_setup = true;
 	setup(&sim_world);

@@ -89,7 +89,7 @@ struct usim_world {
 	utime_ns w_latency_min;		/* least latency of a link, one way: 200 us */
 	utime_ns w_latency_max;		/* most latency: 20 ms; most links have little */
 	utime_ns w_sync_max;		/* most time of fsync(), from 50 us: 5 ms */
-	unsigned w_faults;		/* faults that a run draws, at most: 12 */
+	unsigned w_faults;		/* faults that a run draws, at most: 48 */
 	unsigned w_loss;		/* datagrams of 1000 that are lost: 0 */
 	unsigned w_bandwidth;		/* bytes a second of a host, each way;
 					   0: no limit */

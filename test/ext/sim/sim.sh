@@ -216,7 +216,7 @@ surface() { # KIND, flags
 # the model only by some hundred seeds, which are quick.
 claims() { # KIND, flags
 	try "$1 world" program $1 "$2" $cc test/ext/sim/world.c world &&
-		try "$1 world" "$dir/$1/world" --seeds $((seeds / 10)) --from 361 --twice
+		try "$1 world" "$dir/$1/world" --seeds $((seeds / 10)) --from 61 --twice
 	try "$1 disk" program $1 "$2" $cc test/ext/sim/disk.c disk &&
 		try "$1 disk" "$dir/$1/disk" --plain --seeds $((seeds * 8))
 }
@@ -425,7 +425,7 @@ reals_end() {
 page() { # command
 	sh -c "$1 --page" >"$dir/page.html"
 	sh -c "$1" >"$dir/story"
-	[ "$(grep -c '^~H' "$dir/page.html")" = 2 ] && grep -q '^~M.*RST' "$dir/page.html" &&
+	[ "$(grep -c '^~H' "$dir/page.html")" = 2 ] && grep -q '^~M.*DATA' "$dir/page.html" &&
 		[ "$(grep -c '^~[LF]' "$dir/page.html")" = \
 			"$(grep -c '^ *[0-9]*\.[0-9]\{6\} ' "$dir/story")" ] &&
 		grep -q '^~R.*FAILED: client: amount' "$dir/page.html"

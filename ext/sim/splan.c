@@ -6,8 +6,8 @@
  * their hosts, times and lengths. So it can be printed, and faults can be left
  * out by a mask, while the others stay. A search draws:
  *
- *	how many	0 to w_faults, which are 48. With 12 a run takes as long, and
- *			most errors take 2 to 6 times as many runs
+ *	how many	0 to w_faults, which are 48. With 12 a run costs a tenth to a
+ *			fifth less, and most errors take 2 to 6 times as many runs
  *	kinds		a run has some of them only, and sometimes few
  *	bursts		two of three faults come soon after another: within 64 ms
  *			to 2 s, by the run

@@ -375,6 +375,10 @@ int sim_epoll_wait(struct sim_boot *b, int epfd, struct epoll_event *e, int nr,
 				return 0;
 			continue;
 		}
+		if (sim_signals_pend(b)) {	/* an ignored one ends it, too */
+			(void)sim_signals_handle(b);
+			return -EINTR;
+		}
 		rc = sim_wait(b, NULL, until);
 		if (rc != 0 && rc != -ETIMEDOUT)
 			return rc == -ERESTART ? -EINTR : rc;

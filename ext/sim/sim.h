@@ -486,6 +486,8 @@ void             sim_pending_add(struct sim_pending **list, const siginfo_t *inf
 /* Takes the first signal that is in the set; within false: that is not. */
 bool             sim_pending_take(struct sim_pending **list, const sigset_t *set,
 				  bool within, siginfo_t *to);
+/* Returns whether there is a signal that is not in the set. */
+bool             sim_pending_has(const struct sim_pending *list, const sigset_t *set);
 void             sim_pending_drop(struct sim_pending **list, int signo);
 void             sim_pending_set(const struct sim_pending *list, sigset_t *to);
 
@@ -498,6 +500,7 @@ void             sim_signal(struct sim_boot *b, int signo);
  * one has, without and with SA_RESTART.
  */
 int              sim_signals_handle(struct sim_boot *b);
+bool             sim_signals_pend(struct sim_boot *b);
 /* Sets the mask that the caller has in a call, and ends it; mask NULL: nothing. */
 struct sim_mask;
 struct sim_mask *sim_mask_begin(struct sim_boot *b, const sigset_t *mask);

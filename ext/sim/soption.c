@@ -106,7 +106,7 @@ static int time_put(utime_ns ns, void *value, socklen_t *n)
 
 int sim_option_get(struct sim_file *f, int level, int name, void *value, socklen_t *n)
 {
-	char room[64];
+	char room[64] = { 0 };
 	socklen_t size;
 	int rc = sim_room_check((void *)room, n);
 

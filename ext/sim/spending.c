@@ -59,6 +59,13 @@ bool sim_pending_take(struct sim_pending **list, const sigset_t *set, bool withi
 	return true;
 }
 
+bool sim_pending_has(const struct sim_pending *p, const sigset_t *set)
+{
+	while (p != NULL && sigismember(set, p->p_info.si_signo) == 1)
+		p = p->p_next;
+	return p != NULL;
+}
+
 void sim_pending_drop(struct sim_pending **list, int signo)
 {
 	struct sim_pending *p;

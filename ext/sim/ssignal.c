@@ -166,6 +166,14 @@ int sim_signals_handle(struct sim_boot *b)
 	return first;
 }
 
+/* Returns whether a signal pends that the caller's mask lets in, though it be ignored. */
+bool sim_signals_pend(struct sim_boot *b)
+{
+	struct sim_signals *s = b->b_signals;
+
+	return s != NULL && sim_pending_has(s->g_pending, mask_of(s, ustack_self()));
+}
+
 /*
  * Linux puts the handlers of all signals that may be delivered on the stack, and the
  * last of them runs first: those that pend run before this. The first ends the mask of

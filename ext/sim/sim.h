@@ -167,6 +167,7 @@ struct sim_report {
 	struct sim_course p_course;
 	bool             p_ended;	/* the run has come to its end */
 	bool             p_failed;
+	bool             p_is_late;	/* since it took too much cpu time */
 	char             p_why[500];
 	uint64_t         p_hash;
 	utime_ns         p_time;

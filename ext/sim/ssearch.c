@@ -10,11 +10,17 @@
  *
  *	--seeds N	N runs from --from on, until one fails. Some are bent to what
  *			others have reached (sguide.c), but for --plain
- *	shrinking	leaves out one fault at a time, again and again, as long as
- *			the run still fails. The failure takes all that are left,
- *			though there may be smaller sets
+ *	shrinking	leaves out the faults that never began, then one at a time,
+ *			again and again, as long as the run still fails. The failure
+ *			takes all that are left, though there may be smaller sets
  *	--seed N	one run with its story; --only leaves the other faults out
  *	--when		a bisection of the time at which the failure was inevitable
+ *
+ * A loop without an end takes PATIENCE in each run. Where the failure is one, shrinking
+ * and --when make runs of IMPATIENCE. Then the faults that are left run with all
+ * patience; if they pass, none was left out. Where the failure is another, a run that ends
+ * in such a loop is not the same. Both stop after ENOUGH seconds of cpu time, with the
+ * result they have by then.
  *
  * A run is often a millisecond long, and most of that is what its process costs. So
  * the law (core/law.h) is looked after in one seed of LAWFUL only, the first among
@@ -42,11 +48,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/time.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define PATIENCE	120	/* s of cpu time of a run */
+#define IMPATIENCE	10	/* the same, where the first has taken PATIENCE */
+#define ENOUGH		600	/* s of cpu time of shrinking, and of --when */
 #define JOBS_MOST	64
 #define LAWFUL		8	/* one seed of so many looks after the law */
 #define FUTURES		20	/* of a point in time */
@@ -89,6 +97,7 @@ struct slot {
 static struct sim_report *report;	/* that was looked at last */
 static struct sim_report *reports;	/* one for runs alone, then of slots */
 static int nowhere = -1;		/* /dev/null */
+static int patience = PATIENCE;		/* with runs that begin */
 
 static int usage(const char *program, FILE *to)
 {
@@ -121,12 +130,26 @@ static void hush(void)
 		_exit(3);
 }
 
+/* A run has taken too long. Calls of the run itself are none here: it may be in one. */
+static void late(int signo)
+{
+	(void)signo;
+	report->p_is_late = report->p_failed = report->p_ended = true;
+	report->p_time = sim_time;
+	_exit(0);
+}
+
 static NORETURN void child(usim_setup *setup, const struct sim_course *c,
 			   uint64_t mask, bool story)
 {
-	struct itimerval t = { .it_value = { PATIENCE, 0 } };
+	struct rlimit r;
 
-	if (unsetenv("USCHED_SEED") != 0 || setitimer(ITIMER_PROF, &t, NULL) != 0 ||
+	if (getrlimit(RLIMIT_CPU, &r) != 0)
+		_exit(3);
+	if (r.rlim_max == RLIM_INFINITY || r.rlim_max > (rlim_t)patience)
+		r.rlim_cur = (rlim_t)patience;		/* a future has it, too */
+	if (unsetenv("USCHED_SEED") != 0 || signal(SIGXCPU, late) == SIG_ERR ||
+	    setrlimit(RLIMIT_CPU, &r) != 0 ||
 	    (c->co_seed % LAWFUL != 1 && setenv("USCHED_LAW", "off", 0) != 0))
 		_exit(3);
 #if defined(M_ARENA_MAX)
@@ -142,13 +165,13 @@ static NORETURN void child(usim_setup *setup, const struct sim_course *c,
 /* Says in the report how a child has ended that has not said so itself. */
 static void explain(int status)
 {
+	if (report->p_is_late)
+		snprintf(report->p_why, sizeof report->p_why,
+			 "took more than %d s", patience);
 	if (report->p_ended)
 		return;
 	report->p_failed = true;
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)
-		snprintf(report->p_why, sizeof report->p_why,
-			 "took more than %d s", PATIENCE);
-	else if (WIFSIGNALED(status))
+	if (WIFSIGNALED(status))
 		snprintf(report->p_why, sizeof report->p_why, "%s",
 			 strsignal(WTERMSIG(status)));
 	else
@@ -190,6 +213,15 @@ static pid_t await(pid_t pid, int *status)
 	if (ended < 0)
 		broken();
 	return ended;
+}
+
+/* Returns the cpu time of all runs that have ended, in seconds. */
+static long runs_took(void)
+{
+	struct rusage u;
+
+	return getrusage(RUSAGE_CHILDREN, &u) != 0 ? 0 :
+		(long)u.ru_utime.tv_sec + (long)u.ru_stime.tv_sec;
 }
 
 /* Runs a course. Its report is in *report. Returns whether it has passed. */
@@ -306,28 +338,64 @@ static void print_mask(uint64_t mask)
 	printf("%s\n", mask == 0 ? "0" : "");
 }
 
-/* Returns the faults that the failure of a course takes. */
-static uint64_t shrink(usim_setup *setup, const struct sim_course *c, int *runs)
+struct shrinking {
+	usim_setup              *k_setup;
+	const struct sim_course *k_course;
+	uint64_t                 k_mask;	/* with these faults it fails */
+	int                      k_runs;
+	long                     k_until;	/* runs_took() by then, at most */
+	bool                     k_is_cut;	/* more could have been tried */
+	bool                     k_is_late;	/* the failure is a loop without an end */
+};
+
+/* Leaves out faults, if it still fails with the others. Returns whether it does. */
+static bool shrink_to(struct shrinking *k, uint64_t less)
 {
-	uint64_t mask = report->p_fault_nr == SIM_FAULTS ? ALL :
-		((uint64_t)1 << report->p_fault_nr) - 1, less;
+	if (less == k->k_mask)
+		return false;
+	k->k_is_cut |= runs_took() >= k->k_until;
+	if (k->k_is_cut)
+		return false;
+	k->k_runs++;
+	if (run(k->k_setup, k->k_course, less, false) || report->p_is_late != k->k_is_late)
+		return false;
+	k->k_mask = less;
+	return true;
+}
+
+/* Returns the faults that have begun in a run. Some begin at its start. */
+static uint64_t begun(void)
+{
+	uint64_t mask = 0;
+	int i;
+
+	for (i = 0; i < report->p_fault_nr; i++)
+		if (report->p_faults[i].f_begin > 0 || report->p_faults[i].f_at == 0)
+			mask |= (uint64_t)1 << i;
+	return mask;
+}
+
+/* Finds the faults that the failure in *report takes. */
+static void shrink(struct shrinking *k)
+{
+	uint64_t all = report->p_fault_nr == SIM_FAULTS ? ALL :
+		((uint64_t)1 << report->p_fault_nr) - 1;
 	bool again = true;
 	int i;
 
+	k->k_mask = all;
+	patience = k->k_is_late ? IMPATIENCE : PATIENCE;
+	(void)shrink_to(k, begun());
 	while (again) {
 		again = false;
-		for (i = SIM_FAULTS - 1; i >= 0; i--) {
-			less = mask & ~((uint64_t)1 << i);
-			if (less == mask)
-				continue;
-			++*runs;
-			if (!run(setup, c, less, false)) {
-				mask = less;
-				again = true;
-			}
-		}
+		for (i = SIM_FAULTS - 1; i >= 0; i--)
+			again |= shrink_to(k, k->k_mask & ~((uint64_t)1 << i));
 	}
-	return mask;
+	patience = PATIENCE;
+	if (!run(k->k_setup, k->k_course, k->k_mask, false) || k->k_mask == all)
+		return;
+	k->k_mask = all;			/* the loop has an end */
+	(void)run(k->k_setup, k->k_course, all, false);
 }
 
 static void print_fault(int number, const struct sim_fault *f)
@@ -350,20 +418,22 @@ static void print_faults(uint64_t mask)
 static void failure(usim_setup *setup, const char *program,
 		    const struct sim_course *c)
 {
+	struct shrinking k = { setup, c, .k_is_late = report->p_is_late,
+		.k_until = runs_took() + ENOUGH };
 	char text[SIM_TEXT];
-	int faults = report->p_fault_nr, runs = 0, left = 0;
-	uint64_t mask, bits;
+	int faults = report->p_fault_nr, left = 0;
+	uint64_t bits;
 
 	printf("seed %s FAILED: %s\n", sim_course_text(c, text), report->p_why);
-	mask = shrink(setup, c, &runs);
-	for (bits = mask; bits != 0; bits &= bits - 1)
+	fflush(stdout);
+	shrink(&k);
+	for (bits = k.k_mask; bits != 0; bits &= bits - 1)
 		left++;
-	(void)run(setup, c, mask, false);
-	printf("faults that it takes: %d of %d, by %d runs: %s\n", left, faults,
-	       runs, report->p_why);
-	print_faults(mask);
+	printf("faults that it takes%s: %d of %d, by %d runs: %s\n",
+	       k.k_is_cut ? ", or fewer" : "", left, faults, k.k_runs, report->p_why);
+	print_faults(k.k_mask);
 	printf("%s --seed %s --only ", program, text);
-	print_mask(mask);
+	print_mask(k.k_mask);
 }
 
 /*
@@ -545,9 +615,11 @@ static int futures_at(const struct options *o, usim_setup *setup, utime_ns at)
 static void bisect(const struct options *o, usim_setup *setup, utime_ns to,
 		   char *text, size_t size)
 {
+	long until = runs_took() + ENOUGH;
 	utime_ns from = 0, at;
 
-	while (to - from > SHARP) {
+	patience = report->p_is_late ? IMPATIENCE : PATIENCE;
+	while (to - from > SHARP && runs_took() < until) {
 		at = (from + (to - from) / 2) / UTIME_MS * UTIME_MS;
 		if (futures_at(o, setup, at) == FUTURES)
 			to = at;

@@ -308,6 +308,26 @@ failures() {
 	judge $? 'a seed that is to look after the law' "$dir/log"
 }
 
+# A loop without an end is shrunk by a simulator of little patience, until it is enough.
+shrinks() {
+	mkdir -p "$dir/brief" && cp "$dir/plain/lib.a" "$dir/brief" || exit 1
+	for enough in 600 1; do
+		sed "/^#define .*PATIENCE/s/	1[02]*	/ 1 /
+			s/^\(#define ENOUGH\).*/\1 $enough/" \
+			ext/sim/ssearch.c >"$dir/brief/ssearch.c"
+		objects brief '-O1 -Iext/sim' $cc "$dir/brief/ssearch.c" &&
+			ar r "$dir/brief/lib.a" "$dir/brief/ssearch.o" &&
+			program brief '-O1 -DSIMULATED' $cc test/ext/sim/world.c world
+		judge $? "a simulator that has enough after $enough s" || return
+		FAILURE=spin "$dir/brief/world" --seeds 1 --from 6 >"$dir/log" 2>&1
+		[ $? = 1 ] && grep -q "FAILED: took more than 1 s" "$dir/log" && case $enough in
+		1)	grep -q '^faults that it takes, or fewer: [1-9]' "$dir/log" ;;
+		*)	grep -q '^faults that it takes: 0 of [1-9]' "$dir/log" ;;
+		esac
+		judge $? "a loop without an end, with $enough s to shrink it" "$dir/log"
+	done
+}
+
 # Sets what is linked for a library. libpq.a lacks parts that come with the headers
 # of the server.
 linked_with() { # archive
@@ -856,6 +876,7 @@ waiting
 try 'history' program plain -O1 $cc test/ext/sim/history.c history &&
 	try 'history' "$dir/plain/history" $((seeds * 50))
 failures
+[ -n "$some" ] || shrinks
 others
 hostile
 bugs ledger LEDGER_BUG '2 3 5'

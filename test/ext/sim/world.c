@@ -95,6 +95,9 @@ static int fails(const char *how)
 		(void)time(NULL);
 	while (strcmp(how, "stuck") == 0)
 		sleep(1);
+	if (strcmp(how, "spin") == 0)
+		for (sleep(1);;)
+			(void)getenv("FAILURE");
 	if (strcmp(how, "status") == 0)
 		exit(3);
 	if (strcmp(how, "abort") == 0)
@@ -457,7 +460,7 @@ static void setup(struct usim_world *w)
 	USIM_CHECK(usim_client("sleeper", sleeper, NULL) == 1);
 	for (i = 0; how != NULL && strcmp(how, "many") == 0 && i < USIM_HOSTS; i++)
 		usim_client("another", sleeper, NULL);
-	if (how != NULL)
+	if (how != NULL && strcmp(how, "spin") != 0)
 		return;
 	USIM_CHECK(usim_host("mortal", mortal, NULL) == 2);
 	usim_host("echo", echo, NULL);

@@ -23,7 +23,8 @@
  *
  * Masks belong to the host, not to a thread of it. That which sigsuspend(), ppoll() and
  * their like set belongs to their caller, until they end or a handler begins: of a
- * signal that is queued twice, one comes in the call. A host that boots ignores what
+ * signal that is queued twice, one comes in the call. siglongjmp() out of handlers puts back
+ * the mask from before the first of them. A host that boots ignores what
  * main() or setup has ignored by sigaction() or signal(), as a program does after
  * exec(); all else is SIG_DFL. Actions that the shell has set have no influence.
  */
@@ -31,6 +32,7 @@
 #define _GNU_SOURCE		/* strsignal(), sighandler_t */
 #include "snames.h"
 
+#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,13 +56,21 @@ struct sim_mask {
 	sigset_t         sm_set;
 };
 
+/* A handler that runs in a thread. */
+struct running {
+	struct running *n_next;
+	const void     *n_stack;
+	sigset_t        n_before;		/* the mask from before it */
+};
+
 /* Whom a signal is for. raise() and SIGPIPE mean the caller. */
 enum whom { THREAD, PROCESS };
 
 struct sim_signals {
 	struct sigaction g_actions[MOST + 1];
 	sigset_t         g_mask;
-	struct sim_mask *g_calls;		/* masks of calls */
+	struct sim_mask *g_calls;		/* masks of calls, the oldest first */
+	struct running  *g_running;		/* the newest first */
 	struct sim_pending *g_pending;
 	int              g_watches[MOST + 1];	/* usignal_watch() */
 	unsigned         g_came[MOST + 1];	/* signals that came, and were not taken */
@@ -174,6 +184,67 @@ bool sim_signals_pend(struct sim_boot *b)
 	return s != NULL && sim_pending_has(s->g_pending, mask_of(s, ustack_self()));
 }
 
+/* Ends a handler, unless it has jumped since it began. */
+static void running_out(struct sim_signals *s, struct running *n)
+{
+	struct running **at = &s->g_running;
+
+	while (*at != NULL && *at != n)
+		at = &(*at)->n_next;
+	if (*at == NULL)
+		return;
+	*at = n->n_next;
+	free(n);
+}
+
+/* Ends the handlers of the caller, which jumps; restores: to where the mask was saved. */
+static void handlers_left(bool restores)
+{
+	struct sim_boot *b = sim_self();
+	struct running **at, *n;
+	bool was_in = false;
+	sigset_t before;
+
+	if (b == NULL || b->b_signals == NULL)
+		return;
+	for (at = &b->b_signals->g_running; (n = *at) != NULL;) {
+		if (n->n_stack != ustack_self()) {
+			at = &n->n_next;
+			continue;
+		}
+		before = n->n_before;
+		was_in = true;
+		*at = n->n_next;
+		free(n);
+	}
+	if (!was_in || !restores)
+		return;
+	b->b_signals->g_mask = before;
+	(void)sim_signals_handle(b);
+}
+
+/* glibc has one function for all jumps, musl does not know here. */
+#if defined(__GLIBC__)
+#define RESTORES(env, is_sig)	((env)[0].__mask_was_saved != 0)
+#else
+#define RESTORES(env, is_sig)	(is_sig)
+#endif
+
+NAME(void, siglongjmp, (sigjmp_buf env, int value))
+{
+	handlers_left(RESTORES(env, true));
+	siglongjmp(env, value);
+}
+
+NAME(void, longjmp, (jmp_buf env, int value))
+{
+	handlers_left(RESTORES(env, false));
+	longjmp(env, value);
+}
+
+ALIAS(void, _longjmp, (jmp_buf env, int value), longjmp)
+ALIAS(void, __longjmp_chk, (jmp_buf env, int value), longjmp)
+
 /*
  * Linux puts the handlers of all signals that may be delivered on the stack, and the
  * last of them runs first: those that pend run before this. The first ends the mask of
@@ -184,8 +255,11 @@ static void handle(struct sim_boot *b, siginfo_t *info, const struct sigaction *
 	struct sim_signals *s = signals_of(b);
 	struct sim_mask *q = mask_of_call(s, ustack_self());
 	sigset_t before = s->g_mask;
+	struct running *n = sim_alloc(sizeof *n);
 	int signo = info->si_signo;
 
+	*n = (struct running) { s->g_running, ustack_self(), before };
+	s->g_running = n;
 	if (a->sa_flags & (int)SA_RESETHAND)
 		s->g_actions[signo].sa_handler = SIG_DFL;
 	sigorset(&s->g_mask, q != NULL ? &q->sm_set : &before, &a->sa_mask);
@@ -199,6 +273,7 @@ static void handle(struct sim_boot *b, siginfo_t *info, const struct sigaction *
 	else
 		a->sa_handler(signo);
 	s->g_mask = before;
+	running_out(s, n);
 	(void)sim_signals_handle(b);
 }
 
@@ -411,16 +486,18 @@ static int mask_by(struct sim_boot *b, int how, const sigset_t *set, sigset_t *o
 struct sim_mask *sim_mask_begin(struct sim_boot *b, const sigset_t *mask)
 {
 	struct sim_signals *s;
-	struct sim_mask *q;
+	struct sim_mask *q, **at;
 
 	if (mask == NULL)
 		return NULL;
 	s = signals_of(b);
 	q = sim_alloc(sizeof *q);
-	*q = (struct sim_mask) { s->g_calls, ustack_self(), *mask };
+	*q = (struct sim_mask) { NULL, ustack_self(), *mask };
 	sigdelset(&q->sm_set, SIGKILL);
 	sigdelset(&q->sm_set, SIGSTOP);
-	return s->g_calls = q;
+	for (at = &s->g_calls; *at != NULL; at = &(*at)->sm_next)
+		;
+	return *at = q;
 }
 
 void sim_mask_end(struct sim_boot *b, struct sim_mask *q)

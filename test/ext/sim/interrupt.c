@@ -6,7 +6,8 @@
  * signal(7) says which calls end with EINTR, which go on, and which never do.
  *
  * Of a signal that is pending three times, a call with a mask lets one in, unless another
- * comes with it, or SA_NODEFER lets in all.
+ * comes with it, or SA_NODEFER lets in all. A handler that leaves such a call by siglongjmp()
+ * puts back the mask of sigsetjmp(), if that has saved it.
  *
  *	interrupt US		on this machine, with so many microseconds for a tick
  *	interrupt --seed 1	in a host
@@ -19,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -516,6 +518,36 @@ static void masked(int how, int flags, int two)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+static sigjmp_buf before;
+
+static void leave(int signo)
+{
+	if (signo == SIGRTMIN)
+		raise(SIGUSR1);
+	siglongjmp(before, signo == SIGUSR1 ? 1 : 2);
+}
+
+static void left(int how, int saves)
+{
+	struct sigaction a = { .sa_handler = leave };
+	sigset_t blocked, none, now;
+
+	sigemptyset(&none);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGRTMIN);
+	sigaddset(&a.sa_mask, SIGUSR2);
+	sigaction(SIGUSR1, &a, NULL);
+	sigaction(SIGRTMIN, &a, NULL);
+	sigprocmask(SIG_SETMASK, &blocked, NULL);
+	kill(getpid(), SIGRTMIN);
+	if (sigsetjmp(before, saves) == 0)
+		(void)wait_masked(how, &none);
+	sigprocmask(SIG_BLOCK, NULL, &now);
+	printf("left %d, %d: %d %d %d\n", how, saves, sigismember(&now, SIGRTMIN),
+	       sigismember(&now, SIGUSR1), sigismember(&now, SIGUSR2));
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 static void script(void)
 {
 	unsigned i;
@@ -523,6 +555,8 @@ static void script(void)
 	signal(SIGPIPE, SIG_IGN);
 	for (i = 0; i < 16; i++)
 		masked((int)i / 4, i % 2 ? SA_NODEFER : 0, i / 2 % 2);
+	for (i = 0; i < 8; i++)
+		left((int)i / 2, i % 2);
 	for (i = 0; i < sizeof list / sizeof list[0]; i++) {
 		play(i, 0);
 		play(i, 1);

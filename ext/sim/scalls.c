@@ -26,6 +26,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -413,6 +414,7 @@ ssize_t sim_send_file(struct sim_boot *b, int out, int in, off_t *offset,
 {
 	struct sim_file *f = sim_file(b, in);
 	struct sim_file *to = sim_file(b, out);
+	struct stat st;
 	off_t at;
 	ssize_t all = 0, nr = 1;
 
@@ -422,7 +424,8 @@ ssize_t sim_send_file(struct sim_boot *b, int out, int in, off_t *offset,
 		return -EINVAL;
 	if (to == NULL || !sim_may_write(to))
 		return -EBADF;
-	if (!sim_is_disk(f) || to->f_flags & O_APPEND)
+	sim_fstat(to, &st);
+	if (!sim_is_disk(f) || (to->f_flags & O_APPEND && !S_ISFIFO(st.st_mode)))
 		return -EINVAL;
 	at = offset != NULL ? *offset : sim_seek(f, 0, SEEK_CUR);
 	while ((size_t)all < size && nr > 0) {

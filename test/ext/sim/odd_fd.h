@@ -253,6 +253,9 @@ static void call_sendfile(int fd)
 
 	if (fstat(in, &st) != 0 || !S_ISREG(st.st_mode))
 		return;
+	/* Before Linux 5.12 none to a pipe that appends. */
+	if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && fcntl(fd, F_GETFL) & O_APPEND)
+		return;
 	said("sendfile", sendfile(fd, in, placed ? &at : NULL, below(40)));
 	printf("	at %ld\n", placed ? (long)at : 0);
 }

@@ -692,7 +692,7 @@ mutants() {
 	mutant truth sunix.c 's/return u->u_no_read ? 0 : -EAGAIN;$/return -EAGAIN;/'
 	mutant block scalls.c 's/MSG_WAITALL \&\& f != NULL \&\& f->f_ops->o_whole/MSG_WAITALL/'
 	mutant block scalls.c 's/return rc == -ETIMEDOUT \&\& until/return rc == 1 \&\& until/'
-	mutant block scalls.c 's/^		rc = -EINTR;/		rc = 0;/'
+	mutant interrupt scalls.c 's/^		rc = -EINTR;/		rc = 0;/'
 	mutant block scalls.c 's/t->t_begun = true;/;/'
 	mutant block ssignal.c 's/SA_RESTART ? -ERESTART : -EINTR/SA_RESTART ? -EINTR : -EINTR/'
 	mutant block ssignal.c 's/s->g_interval == 0 ? 0/true ? 0/'

@@ -696,7 +696,7 @@ mutants() {
 	mutant block scalls.c 's/t->t_begun = true;/;/'
 	mutant block ssignal.c 's/SA_RESTART ? -ERESTART : -EINTR/SA_RESTART ? -EINTR : -EINTR/'
 	mutant block ssignal.c 's/s->g_interval == 0 ? 0/true ? 0/'
-	mutant block ssignal.c 's/return s->g_calls = q;/return q;/'
+	mutant interrupt ssignal.c 's/return \*at = q;/return q;/'
 	mutant interrupt ssignal.c 's/^		mask_out(s, q);/		(void)q;/'
 	mutant odd ssignal.c 's/q != NULL ? \&q->sm_set : \&before/\&before/'
 	mutant block snames.c '/^static int poll_masked/,/^}/ s/sim_signals_handle(b) != 0/false/'

@@ -445,7 +445,7 @@ reals_end() {
 page() { # command
 	sh -c "$1 --page" >"$dir/page.html"
 	sh -c "$1" >"$dir/story"
-	[ "$(grep -c '^~H' "$dir/page.html")" = 2 ] && grep -q '^~M.*DATA' "$dir/page.html" &&
+	[ "$(grep -c '^~H' "$dir/page.html")" = 2 ] && grep -q '^~M.*RST' "$dir/page.html" &&
 		[ "$(grep -c '^~[LF]' "$dir/page.html")" = \
 			"$(grep -c '^ *[0-9]*\.[0-9]\{6\} ' "$dir/story")" ] &&
 		grep -q '^~R.*FAILED: client: amount' "$dir/page.html"
@@ -473,7 +473,7 @@ gdb_names() { # command
 
 # An error of the log after a crash, as people look at it.
 looks() {
-	LEDGER_BUG=1 "$dir/plain/ledger" --seeds 200 >"$dir/log"
+	LEDGER_BUG=1 "$dir/plain/ledger" --seeds 200 --from 100 >"$dir/log"
 	again=$(tail -n 1 "$dir/log")
 	export LEDGER_BUG=1
 	page "$again"
